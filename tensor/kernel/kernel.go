@@ -1,0 +1,97 @@
+// Package kernel holds the inner loops of the engine: free functions over float32 slices, grouped in
+// a Set, one value per instruction set.
+//
+// Letters in comments: M rows and N columns of an output, K the summed dimension, n a slice length.
+//
+// Invariants:
+//   - A kernel allocates nothing, starts no goroutine and keeps no state; workspace is handed in.
+//   - Batch-invariant: the bits of a row, or of an element of an elementwise kernel, do not depend on
+//     its position, on how many others share the call, or on how callers split work over threads.
+//   - Every reduction has one fixed order, written in its comment.
+//   - Out may be the very slice of an input where a comment says "in place"; otherwise slices of one
+//     call must not overlap.
+//
+// The generic functions (*_generic.go) define each kernel and stay in every build; the tag purego
+// selects them alone. Sets agree bit for bit on the kernels whose comments say "exact", and within the
+// stated bound on the others, which use fused multiply-adds or polynomials.
+//
+// It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
+// and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.
+package kernel
+
+// Set is the kernels of one instruction set. The zero value is not usable: take one from Generic, Best
+// or Sets. A Set is small, immutable and safe for concurrent use; two Sets of one instruction set are ==.
+type Set struct{ t *table }
+
+// Name returns the instruction set: "generic" or "avx2".
+func (s Set) Name() string { return s.t.name }
+
+// Generic returns the plain Go kernels, the definition of all others.
+func Generic() Set { return Set{&genericTable} }
+
+// Best returns the fastest set that this CPU can run.
+func Best() Set {
+	all := Sets()
+	return all[len(all)-1]
+}
+
+// table is the part of a Set that differs between instruction sets. Each field's contract is that of
+// its generic function. Lengths are checked before a call through the table.
+type table struct {
+	name string
+
+	micro func(kc int, a, b, c []float32, ldc, rows int, acc bool)
+	packA func(dst []float32, a Mat, rows int)
+	packB func(dst []float32, b Mat, stride int)
+
+	add     func(out, x, y []float32)
+	mul     func(out, x, y []float32)
+	axpy    func(y []float32, a float32, x []float32)
+	scale   func(out []float32, a float32, x []float32)
+	normMul func(out, x, w []float32, s float32)
+	normSub func(dx, dy, x, w []float32, r, k float32)
+	subMul  func(dx, dy, y []float32, d float32)
+
+	dot        func(x, y []float32) float32
+	sum        func(x []float32) float64
+	sumSquares func(x []float32) float64
+	sumMul     func(x, y []float32) float64
+	sumMul3    func(x, y, z []float32) float64
+	max        func(x []float32) float32
+
+	exp          func(out, x []float32)
+	expShift     func(out, x []float32, shift float32) float64
+	silu         func(out, x []float32)
+	swiGLU       func(out, gate, up []float32)
+	swiGLUGrad   func(dgate, dup, dout, gate, up []float32)
+	gelu         func(out, x []float32)
+	geluGrad     func(dx, dy, x []float32)
+	geluTanh     func(out, x []float32)
+	geluTanhGrad func(dx, dy, x []float32)
+
+	adamW func(w, m, v, g []float32, p AdamW)
+	rope  func(out, x, cos, sin []float32)
+}
+
+var genericTable = table{
+	name:  "generic",
+	micro: microGeneric, packA: packAGeneric, packB: packBGeneric,
+	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
+	normMul: normMulGeneric, normSub: normSubGeneric, subMul: subMulGeneric,
+	dot: dotGeneric, sum: sumGeneric, sumSquares: sumSquaresGeneric,
+	sumMul: sumMulGeneric, sumMul3: sumMul3Generic, max: maxGeneric,
+	exp: expGeneric, expShift: expShiftGeneric, silu: siluGeneric,
+	swiGLU: swiGLUGeneric, swiGLUGrad: swiGLUGradGeneric,
+	gelu: geluGeneric, geluGrad: geluGradGeneric,
+	geluTanh: geluTanhGeneric, geluTanhGrad: geluTanhGradGeneric,
+	adamW: adamWGeneric, rope: ropeGeneric,
+}
+
+// want panics unless every length equals n: a caller's mistake, never the world's.
+func want(op string, n int, lens ...int) {
+	for _, l := range lens {
+		if l != n {
+			panic("kernel: " + op + ": slices differ in length")
+		}
+	}
+}
