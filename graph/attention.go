@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+)
+
+// AttentionSpec is the geometry that all attention operations share. Query head h reads key/value head
+// h / (Heads/KVHeads).
+type AttentionSpec struct {
+	Heads, KVHeads, HeadDim int
+	Block                   int // tokens per KV block
+	Context                 int // the longest sequence: bounds positions, sizes scores, prices FLOPs
+}
+
+// Scale is 1/√HeadDim.
+func (s AttentionSpec) Scale() float32 { return float32(1 / math.Sqrt(float64(s.HeadDim))) }
+
+func (s AttentionSpec) String() string {
+	return fmt.Sprintf("heads=%d/%d head=%d block=%d context=%d", s.Heads, s.KVHeads, s.HeadDim, s.Block, s.Context)
+}
+
+func (s AttentionSpec) check(q, k Type) {
+	want(s.KVHeads > 0 && s.Heads%s.KVHeads == 0 && s.Block > 0 && s.Context > 0, "attention: bad spec %v", s)
+	want(q.Shape.Last() == s.Heads*s.HeadDim, "attention: q %v is not %d heads of %d", q, s.Heads, s.HeadDim)
+	want(k.Shape.Last() == s.KVHeads*s.HeadDim, "attention: k %v is not %d heads of %d", k, s.KVHeads, s.HeadDim)
+}
+
+// flops is one product of every query with half of the context (causal).
+func (s AttentionSpec) flops(b Bounds, q Type) float64 {
+	return elems(b, q) * float64(s.Context)
+}
+
+// Paging says which keys a row sees. Row r belongs to sequence Seq[r] and stands at position Pos[r]; it sees
+// positions 0..Pos[r]. The key of position p of sequence s is slot Table[s][p/Block]·Block + p%Block. Rows of one
+// sequence are adjacent and ascend in position. In training the table is the identity.
+type Paging struct {
+	Table Value // i32 (sequences, blocks per sequence)
+	Seq   Value // i32 (N)
+	Pos   Value // i32 (N)
+}
+
+// Attention is causal grouped-query attention by online softmax over key blocks at fixed absolute positions (arXiv
+// 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos → o (N,H·K), lse (N,H), the log of the softmax denominator.
+// Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone.
+type Attention struct{ AttentionSpec }
+
+// AttentionGrad recomputes the probabilities from lse: do (N,H·K), q, k, v, o, lse, table, seq, pos → dq (N,H·K),
+// dk, dv (S,G·K). Sums over rows ascend, over the query heads of a group ascend.
+type AttentionGrad struct{ AttentionSpec }
+
+func (Attention) Kind() string        { return "attention" }
+func (AttentionGrad) Kind() string    { return "attention_grad" }
+func (o Attention) Attrs() string     { return o.String() }
+func (o AttentionGrad) Attrs() string { return o.String() }
+
+func (o Attention) Outputs(in []Type) []Type {
+	o.check(in[0], in[1])
+	want(in[1] == in[2], "attention: k %v, v %v", in[1], in[2])
+	return []Type{in[0], {in[0].DType, in[0].Shape.WithLast(o.Heads)}}
+}
+func (o AttentionGrad) Outputs(in []Type) []Type { return []Type{in[1], in[2], in[3]} }
+
+func (o Attention) FLOPs(b Bounds, in, _ []Type) float64     { return 2 * o.flops(b, in[0]) }
+func (o AttentionGrad) FLOPs(b Bounds, in, _ []Type) float64 { return 5 * o.flops(b, in[0]) }
+
+// Scratch holds Σ do·o for every row and head.
+func (o AttentionGrad) Scratch(b Bounds, in, _ []Type) int64 { return in[5].Bytes(b) }
+
+// Gradient reads q, k, v, o and lse.
+func (o Attention) Gradient(w *Backprop) {
+	n := w.Node
+	d := w.Apply(AttentionGrad{o.AttentionSpec}, w.Dout(0), n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], n.In[3], n.In[4], n.In[5])
+	for i := range d {
+		w.Add(i, d[i])
+	}
+}
+
+// Attention appends attention that never holds scores for a whole row.
+func (b *Builder) Attention(q, k, v Value, p Paging, s AttentionSpec) Value {
+	return b.Apply(Attention{s}, q, k, v, p.Table, p.Seq, p.Pos)[0]
+}
+
+// StandardAttention appends the same function with scores and probabilities held as values (N,H,Context).
+func (b *Builder) StandardAttention(q, k, v Value, p Paging, s AttentionSpec) Value {
+	sc := b.one(Scores{s}, q, k, p.Table, p.Seq, p.Pos)
+	pr := b.one(Softmax{}, sc)
+	return b.one(Mix{s}, pr, v, p.Table, p.Seq, p.Pos)
+}

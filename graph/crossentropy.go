@@ -1,0 +1,36 @@
+package graph
+
+// CrossEntropy is the weighted sum over rows of −log softmax(logits)[target]: logits (N,V), targets i32 (N), weight (1)
+// → loss (1), lse (N). A negative target leaves its row out. Weight is usually one over the number of targets in the
+// whole step, so that micro-batches and ranks add up to the mean. Row losses are summed in ascending order in blocks of
+// 128 rows.
+type CrossEntropy struct{}
+
+// CrossEntropyGrad is weight·(softmax(logits) − onehot): logits, targets, weight, lse → dlogits (N,V).
+type CrossEntropyGrad struct{}
+
+func (CrossEntropy) Kind() string     { return "crossentropy" }
+func (CrossEntropyGrad) Kind() string { return "crossentropy_grad" }
+func (CrossEntropy) Outputs(in []Type) []Type {
+	want(in[0].Shape.N == 2 && in[1].Shape == S(in[0].Shape.Dims[0]), "crossentropy: logits %v, targets %v", in[0], in[1])
+	return []Type{{in[0].DType, S(D(1))}, {in[0].DType, in[1].Shape}}
+}
+func (CrossEntropyGrad) Outputs(in []Type) []Type             { return in[:1] }
+func (CrossEntropy) FLOPs(b Bounds, in, _ []Type) float64     { return 5 * elems(b, in[0]) }
+func (CrossEntropyGrad) FLOPs(b Bounds, in, _ []Type) float64 { return 5 * elems(b, in[0]) }
+func (CrossEntropyGrad) InPlace() []Alias                     { return []Alias{{0, 0}} }
+
+// Scratch holds a loss per row.
+func (CrossEntropy) Scratch(b Bounds, in, _ []Type) int64 { return in[1].Bytes(b) }
+
+// Gradient reads the logits; its own gradient is taken to be 1.
+func (CrossEntropy) Gradient(w *Backprop) {
+	n := w.Node
+	want(n.Out[0] == w.G.Loss, "crossentropy: its loss must be the loss of the graph")
+	w.Add(0, w.one(CrossEntropyGrad{}, n.In[0], n.In[1], n.In[2], n.Out[1]))
+}
+
+// CrossEntropy appends the loss of logits that are held whole; fusing turns it with its matrix product into a HeadLoss.
+func (b *Builder) CrossEntropy(logits, targets, weight Value) Value {
+	return b.one(CrossEntropy{}, logits, targets, weight)
+}
