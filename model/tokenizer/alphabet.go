@@ -1,0 +1,65 @@
+package tokenizer
+
+// A tokenizer.json spells the bytes of a token as printable characters: a byte that prints in Latin-1 stands for itself,
+// the other 68 take the characters from U+0100 on, in order. (GPT-2, encoder.py, bytes_to_unicode.)
+
+// firstShifted is the character of the first byte that does not print.
+const firstShifted = 0x100
+
+// alphabet holds both directions of the spelling.
+type alphabet struct {
+	runes [256]rune     // byte to character
+	bytes map[rune]byte // character to byte
+	order [256]byte     // bytes by their character: the ids 0 to 255 of GPT-2 and of a tokenizer that is trained here
+}
+
+// newAlphabet builds the table.
+func newAlphabet() *alphabet {
+	a := &alphabet{bytes: make(map[rune]byte, 256)}
+	n, shifted := 0, rune(firstShifted)
+	for b := range 256 {
+		if printsInLatin1(b) {
+			a.runes[b] = rune(b)
+			a.order[n] = byte(b)
+			n++
+		}
+	}
+	for b := range 256 {
+		if !printsInLatin1(b) {
+			a.runes[b] = shifted
+			a.order[n] = byte(b)
+			n++
+			shifted++
+		}
+	}
+	for b, r := range a.runes {
+		a.bytes[r] = byte(b)
+	}
+	return a
+}
+
+func printsInLatin1(b int) bool {
+	return '!' <= b && b <= '~' || 0xa1 <= b && b <= 0xac || 0xae <= b
+}
+
+// spell returns the characters that stand for some bytes.
+func (a *alphabet) spell(token []byte) string {
+	r := make([]rune, len(token))
+	for i, b := range token {
+		r[i] = a.runes[b]
+	}
+	return string(r)
+}
+
+// unspell returns the bytes that a text stands for, and false if one of its characters is not of the alphabet.
+func (a *alphabet) unspell(s string) ([]byte, bool) {
+	token := make([]byte, 0, len(s))
+	for _, r := range s {
+		b, ok := a.bytes[r]
+		if !ok {
+			return nil, false
+		}
+		token = append(token, b)
+	}
+	return token, true
+}

@@ -1,0 +1,120 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLoadRefuses(t *testing.T) {
+	good := readFile(t, "testdata/trained.json")
+	model := func(f map[string]any) map[string]any { return f["model"].(map[string]any) }
+	vocab := func(f map[string]any) map[string]any { return model(f)["vocab"].(map[string]any) }
+	for _, c := range []struct {
+		name string
+		edit func(f map[string]any)
+		want string
+	}{
+		{"no model", func(f map[string]any) { delete(f, "model") }, `file has no "model"`},
+		{"WordPiece", func(f map[string]any) { model(f)["type"] = "WordPiece" }, `a model of type "WordPiece" is not supported`},
+		{"normalizer", func(f map[string]any) { f["normalizer"] = map[string]any{"type": "NFC"} }, "a normalizer (NFC) is not supported"},
+		{"Metaspace", func(f map[string]any) { f["pre_tokenizer"] = map[string]any{"type": "Metaspace"} }, `pre_tokenizer of type "Metaspace"`},
+		{"no pre-tokenizer", func(f map[string]any) { f["pre_tokenizer"] = nil }, "without a pre_tokenizer"},
+		{"no pattern", func(f map[string]any) { f["pre_tokenizer"].(map[string]any)["use_regex"] = false }, "without its pattern"},
+		{"prefix space", func(f map[string]any) { f["pre_tokenizer"].(map[string]any)["add_prefix_space"] = true }, "add_prefix_space"},
+		{"post-processor", func(f map[string]any) { f["post_processor"] = map[string]any{"type": "TemplateProcessing"} }, "TemplateProcessing"},
+		{"decoder", func(f map[string]any) { f["decoder"] = map[string]any{"type": "WordPiece"} }, `decoder of type "WordPiece"`},
+		{"dropout", func(f map[string]any) { model(f)["dropout"] = 0.1 }, "BPE dropout"},
+		{"ignore merges", func(f map[string]any) { model(f)["ignore_merges"] = true }, "ignore_merges"},
+		{"suffix", func(f map[string]any) { model(f)["end_of_word_suffix"] = "</w>" }, "a suffix of words"},
+		{"prefix", func(f map[string]any) { model(f)["continuing_subword_prefix"] = "##" }, "a prefix of continued words"},
+		{"lstrip", func(f map[string]any) { f["added_tokens"].([]any)[0].(map[string]any)["lstrip"] = true }, "lstrip"},
+		{"negative id", func(f map[string]any) { vocab(f)["a"] = -1 }, `"a" has id -1, want 0 to 1048575`},
+		{"huge id", func(f map[string]any) { vocab(f)["a"] = 1 << 40 }, `"a" has id 1099511627776`},
+		{"fractional id", func(f map[string]any) { vocab(f)["a"] = 1.5 }, "not a tokenizer.json"},
+		{"huge added id", func(f map[string]any) { f["added_tokens"].([]any)[0].(map[string]any)["id"] = 1 << 20 }, "has id 1048576"},
+		{"empty added token", func(f map[string]any) {
+			f["added_tokens"] = append(f["added_tokens"].([]any), map[string]any{"id": 640, "content": ""})
+		}, "added token 640 is empty"},
+		{"long added token", func(f map[string]any) {
+			f["added_tokens"] = append(f["added_tokens"].([]any), map[string]any{"id": 640, "content": strings.Repeat("x", 1025)})
+		}, "has 1025 bytes, want at most 1024"},
+		{"same id", func(f map[string]any) { vocab(f)["a"] = vocab(f)["b"] }, "two tokens of the vocabulary have id"},
+		{"added in the way", func(f map[string]any) { f["added_tokens"].([]any)[0].(map[string]any)["id"] = 5 }, "has the id 5 of another token"},
+		{"no byte", func(f map[string]any) { delete(vocab(f), "!") }, "lacks the token of byte 0x21"},
+		{"not the alphabet", func(f map[string]any) { vocab(f)["日"] = 640 }, `"日" of the vocabulary is not spelled in the byte alphabet`},
+		{"merge of three", func(f map[string]any) { model(f)["merges"] = []any{[]string{"a", "b", "c"}} }, "a merge has 3 tokens, want 2"},
+		{"merge of one", func(f map[string]any) { model(f)["merges"] = []any{"ab"} }, `merge "ab" is not two tokens`},
+		{"unknown merge", func(f map[string]any) { model(f)["merges"] = []any{"q Q"} }, `merge 0, "q" + "Q", uses a token that is not in the vocabulary`},
+		{"merge twice", func(f map[string]any) { m := model(f)["merges"].([]any); model(f)["merges"] = append(m, m[0]) }, "appears twice"},
+	} {
+		var f map[string]any
+		if err := json.Unmarshal(good, &f); err != nil {
+			t.Fatal(err)
+		}
+		c.edit(f)
+		p, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Parse(bytes.NewReader(p))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want one line with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestLoadRefusesNonsense(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ content, want string }{
+		"empty":  {"", "not a tokenizer.json"},
+		"text":   {"To be or not to be", "not a tokenizer.json"},
+		"latin1": {"{\"model\":{\"type\":\"\xe9\"}}", "not valid UTF-8"},
+		"large":  {strings.Repeat(" ", maxFileBytes+1), "larger than 32 MiB"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v, want %q and the path", name, err, c.want)
+		}
+	}
+	if _, err := Load(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: got %v, want one that says so", err)
+	}
+}
+
+// FuzzParse checks that any file either is refused or gives a tokenizer that keeps its promises.
+func FuzzParse(f *testing.F) {
+	f.Add(readFile(f, "testdata/trained.json"), []byte("To be,  or not\xff<|endoftext|>"))
+	f.Fuzz(func(t *testing.T, file, text []byte) {
+		tok, err := Parse(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		ids := tok.AppendEncode(nil, text)
+		for _, id := range ids {
+			if id < 0 || int(id) >= tok.VocabSize() {
+				t.Fatalf("id %d is outside the vocabulary of %d", id, tok.VocabSize())
+			}
+		}
+		if got := tok.Decode(ids); !bytes.Equal(got, text) {
+			t.Fatalf("got %q, want %q", got, text)
+		}
+		var saved bytes.Buffer
+		if err := tok.Save(&saved); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(&saved)
+		if err != nil {
+			t.Fatalf("what it saved is refused: %v", err)
+		}
+		wantSame(t, again, tok)
+	})
+}
