@@ -48,8 +48,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"added in the way", func(f map[string]any) { f["added_tokens"].([]any)[0].(map[string]any)["id"] = 5 }, "has the id 5 of another token"},
 		{"no byte", func(f map[string]any) { delete(vocab(f), "!") }, "lacks the token of byte 0x21"},
 		{"not the alphabet", func(f map[string]any) { vocab(f)["日"] = 640 }, `"日" of the vocabulary is not spelled in the byte alphabet`},
-		{"merge of three", func(f map[string]any) { model(f)["merges"] = []any{[]string{"a", "b", "c"}} }, "a merge has 3 tokens, want 2"},
-		{"merge of one", func(f map[string]any) { model(f)["merges"] = []any{"ab"} }, `merge "ab" is not two tokens`},
+		{"merge of three", func(f map[string]any) { model(f)["merges"] = []any{[]string{"a", "b", "c"}} }, "merge 0 has 3 tokens, want 2"},
+		{"merge of one", func(f map[string]any) { model(f)["merges"] = []any{"ab"} }, `merge 0, "ab", is not two tokens`},
 		{"unknown merge", func(f map[string]any) { model(f)["merges"] = []any{"q Q"} }, `merge 0, "q" + "Q", uses a token that is not in the vocabulary`},
 		{"merge twice", func(f map[string]any) { m := model(f)["merges"].([]any); model(f)["merges"] = append(m, m[0]) }, "appears twice"},
 	} {
