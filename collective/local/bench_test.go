@@ -53,7 +53,7 @@ func BenchmarkCollective(b *testing.B) {
 			for _, n := range []int{1, 16384, 4 << 20} {
 				b.Run(fmt.Sprintf("%s/ranks=%d/%d/f32", op, ranks, n), func(b *testing.B) {
 					tr := cast(b, ranks, 1, Options{}, "bench", fmt.Sprint(op, " ", n, " ", b.N))
-					g, err := tr.Join(0)
+					g, err := tr.Join(0, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -14,7 +14,7 @@
 //
 // Ranks may also be goroutines of one process, each with a Group of its own from World.Join; tests of other packages use that.
 //
-// It does not restart ranks, cross machines or reserve its bytes in a ledger: the caller reserves SegmentBytes in every rank.
+// It does not restart ranks or cross machines.
 //
 // Sources: reduce-scatter and all-gather as the two halves of an all-reduce follow Rabenseifner (ICCS 2004) and Patarasuk and Yuan
 // (JPDC 2009), with direct reads of all peers in place of a ring, since memory is shared and the order of the sum is fixed.
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"loadline/collective"
+	"loadline/mem"
 )
 
 // ErrParentLost says that the process that made the world has died.
@@ -54,8 +55,9 @@ type Group struct {
 
 var _ collective.Group = (*Group)(nil)
 
-// Join takes the seat that the parent gave this process. It takes over the seat's file descriptor. It does not wait for the others.
-func Join(seat Seat) (*Group, error) {
+// Join takes the seat that the parent gave this process. It takes over the seat's file descriptor, and books SegmentBytes in the ledger
+// until Close; with a nil ledger that is left to the caller. It does not wait for the others.
+func Join(seat Seat, ledger *mem.Ledger) (*Group, error) {
 	if err := seat.validate(); err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func Join(seat Seat) (*Group, error) {
 	if file == nil {
 		return nil, fmt.Errorf("local: join: bad file descriptor %d", seat.FD)
 	}
-	seg, err := openSegment(file, seat.Ranks)
+	seg, err := openSegment(file, seat.Ranks, ledger)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("local: join as rank %d: %w", seat.Rank, err)
 	}

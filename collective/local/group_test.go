@@ -191,7 +191,7 @@ func TestCollectives(t *testing.T) {
 // The parent is rank 0, as in a run of two ranks that starts one child.
 func TestParentIsARank(t *testing.T) {
 	tr := cast(t, 2, 1, Options{}, "correct", "70001")
-	g, err := tr.Join(0)
+	g, err := tr.Join(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestGoroutinesAsRanks(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for r := range 3 {
-		g, err := w.Join(r)
+		g, err := w.Join(r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestGoroutinesAsRanks(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.Join(1); err == nil {
+	if _, err := w.Join(1, nil); err == nil {
 		t.Error("a second join as rank 1 gave no error")
 	}
 	wg.Wait()
@@ -325,7 +325,7 @@ func TestNoAllocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := w.Join(0)
+	g, err := w.Join(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

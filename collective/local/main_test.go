@@ -27,7 +27,6 @@ var roles = map[string]func(g *Group, arg string, out io.Writer) error{
 	"correct":  playCorrect,
 	"stress":   playStress,
 	"allocs":   playAllocs,
-	"resident": playResident,
 	"loop":     playLoop,
 	"mismatch": playMismatch,
 	"leave":    playLeave,
@@ -61,7 +60,7 @@ func play(role, arg string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	g, err := Join(seat)
+	g, err := Join(seat, nil)
 	if err != nil {
 		return err
 	}

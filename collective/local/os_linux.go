@@ -36,8 +36,8 @@ func sharedFile(n int64) (*os.File, error) {
 
 // smallPages keeps huge pages out of the mapping: one touched byte would count 2 MiB. A kernel without huge pages does not know the
 // advice, which is then not needed.
-func smallPages(mem []byte) error {
-	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
+func smallPages(mapping []byte) error {
+	if err := unix.Madvise(mapping, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
 		return fmt.Errorf("madvise: %w", err)
 	}
 	return nil

@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"loadline/collective"
+	"loadline/mem"
 )
+
+func init() { roles["resident"] = playResident }
 
 // playResident checks what the shared memory adds to this process's resident size: nothing beyond SegmentBytes, and all of it once
 // every page was used.
 func playResident(g *Group, _ string, _ io.Writer) error {
-	want := SegmentBytes(g.Size(), g.seg.windowBytes)
+	want := int64(SegmentBytes(g.Size(), g.seg.windowBytes))
 	const n = 2_000_000
 	part := collective.Partition{Elems: n, Ranks: g.Size()}
 	lo, hi := part.Shard(g.Rank())
@@ -65,11 +68,11 @@ func TestSegmentBytesAreResident(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := SegmentBytes(3, window); info.Size() != want {
+		if want := int64(SegmentBytes(3, window)); info.Size() != want {
 			t.Errorf("window %d: the file has %d bytes, want %d", window, info.Size(), want)
 		}
 	}
-	if got, want := SegmentBytes(2, 0), int64(os.Getpagesize()+2<<20); got != want {
+	if got, want := SegmentBytes(2, 0), mem.Bytes(os.Getpagesize()+2<<20); got != want {
 		t.Errorf("SegmentBytes(2, 0) = %d, want %d", got, want)
 	}
 }

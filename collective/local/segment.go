@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"loadline/mem"
 )
 
 const (
@@ -68,12 +70,12 @@ var (
 
 // SegmentBytes returns the size of the shared segment of a world: header and slots, rounded up to a page, then one window per rank,
 // each rounded up to a page. Its pages count in the resident size of every rank that has touched them (at most all, and all after a
-// large all-gather), so each rank reserves the whole of it as mem.CommBuffers. windowBytes 0 stands for DefaultWindowBytes.
-func SegmentBytes(ranks, windowBytes int) int64 {
+// large all-gather), so each rank books the whole of it as mem.CommBuffers. windowBytes 0 stands for DefaultWindowBytes.
+func SegmentBytes(ranks, windowBytes int) mem.Bytes {
 	if windowBytes == 0 {
 		windowBytes = DefaultWindowBytes
 	}
-	return int64(controlBytes(ranks)) + int64(ranks)*int64(pageCeil(windowBytes))
+	return mem.Bytes(controlBytes(ranks)) + mem.Bytes(ranks)*mem.Bytes(pageCeil(windowBytes))
 }
 
 // controlBytes returns the bytes before the first window.
@@ -91,7 +93,8 @@ func pageCeil(n int) int {
 //	└────────┴────────┴───┴──────────┴─────┴──────────────────┴──────────────────┴───┘
 //	                                         4 buffers each; rank r writes window r only
 type segment struct {
-	mem         []byte
+	bytes       []byte
+	booked      *mem.Reservation // of the mapping in this process's ledger; nil while nothing but the header is used
 	ranks       int
 	windowBytes int          // rounded up to a page
 	bufferBytes int          // of one of the window's buffers, whole cache lines
@@ -102,9 +105,9 @@ type segment struct {
 func newSegment(ranks int, o Options) (_ *segment, _ *os.File, err error) {
 	window := pageCeil(o.WindowBytes)
 	total := SegmentBytes(ranks, o.WindowBytes)
-	file, err := sharedFile(total)
+	file, err := sharedFile(int64(total))
 	if err != nil {
-		return nil, nil, fmt.Errorf("local: shared segment of %d bytes: %w", total, err)
+		return nil, nil, fmt.Errorf("local: shared segment of %v: %w", total, err)
 	}
 	s, err := mapSegment(file, total)
 	if err != nil {
@@ -120,25 +123,28 @@ func newSegment(ranks int, o Options) (_ *segment, _ *os.File, err error) {
 	return s, file, nil
 }
 
-// openSegment maps the segment behind a file that newSegment made, in a child.
-func openSegment(file *os.File, ranks int) (*segment, error) {
+// openSegment books and maps the segment behind a file that newSegment made, in a child.
+func openSegment(file *os.File, ranks int, ledger *mem.Ledger) (*segment, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("local: segment: %w", err)
 	}
-	total := info.Size()
-	if total < int64(controlBytes(ranks)) || total > maxRanks<<32 {
-		return nil, fmt.Errorf("local: segment: want at least %d bytes for %d ranks, got %d", controlBytes(ranks), ranks, total)
+	total := mem.Bytes(info.Size())
+	if total < mem.Bytes(controlBytes(ranks)) || total > maxRanks<<32 {
+		return nil, fmt.Errorf("local: segment: want at least %d bytes for %d ranks, got %d", controlBytes(ranks), ranks, int64(total))
 	}
 	s, err := mapSegment(file, total)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.book(ledger); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
 	h := s.header()
 	if atomic.LoadUint64(&h.magic) != segmentMagic || h.ranks != uint64(ranks) || h.windowBytes > uint64(total) ||
 		SegmentBytes(ranks, int(h.windowBytes)) != total {
 		err := fmt.Errorf("local: segment: want a world of %d ranks in %d bytes, got magic %#x, %d ranks, windows of %d bytes",
-			ranks, total, h.magic, h.ranks, h.windowBytes)
+			ranks, int64(total), h.magic, h.ranks, h.windowBytes)
 		return nil, errors.Join(err, s.release())
 	}
 	s.setSizes(ranks, int(h.windowBytes))
@@ -146,15 +152,15 @@ func openSegment(file *os.File, ranks int) (*segment, error) {
 }
 
 // mapSegment maps a file of total bytes and holds one reference to the mapping.
-func mapSegment(file *os.File, total int64) (*segment, error) {
-	mem, err := unix.Mmap(int(file.Fd()), 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+func mapSegment(file *os.File, total mem.Bytes) (*segment, error) {
+	bytes, err := unix.Mmap(int(file.Fd()), 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("local: map shared segment of %d bytes: %w", total, err)
+		return nil, fmt.Errorf("local: map shared segment of %v: %w", total, err)
 	}
-	if err := smallPages(mem); err != nil {
-		return nil, errors.Join(fmt.Errorf("local: shared segment: %w", err), unix.Munmap(mem))
+	if err := smallPages(bytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("local: shared segment: %w", err), unix.Munmap(bytes))
 	}
-	s := &segment{mem: mem}
+	s := &segment{bytes: bytes}
 	s.refs.Store(1)
 	return s, nil
 }
@@ -164,6 +170,20 @@ func (s *segment) setSizes(ranks, windowBytes int) {
 	s.bufferBytes = windowBytes / buffers / cacheLine * cacheLine
 }
 
+// book reserves the whole mapping in a ledger, before a rank of this process touches it, unless it is already. A nil ledger books
+// nothing.
+func (s *segment) book(ledger *mem.Ledger) error {
+	if ledger == nil || s.booked != nil {
+		return nil
+	}
+	r, err := ledger.Reserve(mem.Host, mem.CommBuffers, mem.Bytes(len(s.bytes)))
+	if err != nil {
+		return fmt.Errorf("local: shared segment: %w", err)
+	}
+	s.booked = r
+	return nil
+}
+
 func (s *segment) acquire() { s.refs.Add(1) }
 
 // release unmaps the segment when its last user lets go.
@@ -171,24 +191,27 @@ func (s *segment) release() error {
 	if s.refs.Add(-1) > 0 {
 		return nil
 	}
-	mem := s.mem
-	s.mem = nil
-	if err := unix.Munmap(mem); err != nil {
+	bytes := s.bytes
+	s.bytes = nil
+	if err := unix.Munmap(bytes); err != nil {
 		return fmt.Errorf("local: unmap shared segment: %w", err)
+	}
+	if s.booked != nil {
+		s.booked.Release()
 	}
 	return nil
 }
 
-func (s *segment) header() *header { return (*header)(unsafe.Pointer(&s.mem[0])) }
+func (s *segment) header() *header { return (*header)(unsafe.Pointer(&s.bytes[0])) }
 
 func (s *segment) slot(rank int) *slot {
-	return (*slot)(unsafe.Pointer(&s.mem[headerBytes+rank*slotBytes]))
+	return (*slot)(unsafe.Pointer(&s.bytes[headerBytes+rank*slotBytes]))
 }
 
 // buffer returns the buffer of rank's window that belongs to a step.
 func (s *segment) buffer(rank int, step uint64) []byte {
 	at := controlBytes(s.ranks) + rank*s.windowBytes + int(step%buffers)*s.bufferBytes
-	return s.mem[at:][:s.bufferBytes:s.bufferBytes]
+	return s.bytes[at:][:s.bufferBytes:s.bufferBytes]
 }
 
 // floats returns buffer as float32 values.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"loadline/mem"
 )
 
 // DefaultWindowBytes is the window of one rank unless Options says otherwise: its four buffers stay in a core's second-level cache.
@@ -145,8 +147,9 @@ func (w *World) Start(cmd *exec.Cmd, rank int) error {
 	return nil
 }
 
-// Join takes a seat for this process: the parent as a rank, or a goroutine of a test. The group shares the world's mapping.
-func (w *World) Join(rank int) (*Group, error) {
+// Join takes a seat for this process: the parent as a rank, or a goroutine of a test. The group shares the world's mapping, which the
+// first Join books in its ledger, until the world and its groups are closed; with a nil ledger that is left to the caller.
+func (w *World) Join(rank int, ledger *mem.Ledger) (*Group, error) {
 	if err := (Seat{Rank: rank, Ranks: w.ranks}).validate(); err != nil {
 		return nil, err
 	}
@@ -154,6 +157,9 @@ func (w *World) Join(rank int) (*Group, error) {
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, fmt.Errorf("local: join as rank %d: the world is closed", rank)
+	}
+	if err := w.seg.book(ledger); err != nil {
+		return nil, err
 	}
 	w.seg.acquire()
 	g, err := join(w.seg, rank, 0)

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loadline/collective"
+	"loadline/mem"
 )
 
 // playLoop makes collectives until one fails. With arg "compute" it works on its own for a while between them.
@@ -101,7 +104,7 @@ func TestKilledRankUnwatched(t *testing.T) {
 
 func TestChildThatNeverJoins(t *testing.T) {
 	tr := cast(t, 2, 2, Options{}, "", "")
-	g, err := tr.Join(0)
+	g, err := tr.Join(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,7 @@ func TestChildThatNeverJoins(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	tr := cast(t, 2, 2, Options{}, "", "")
-	g, err := tr.Join(0)
+	g, err := tr.Join(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,13 +206,10 @@ func TestRankThatLeaves(t *testing.T) {
 	tr.ended(t, 2, "lost 1 left=true", at)
 }
 
-// playTimeout has rank 1 come too late.
+// playTimeout has rank 1 stay away until rank 0 has given up.
 func playTimeout(g *Group, _ string, out io.Writer) error {
-	if g.Rank() == 1 {
-		nap(200 * time.Millisecond)
-		for stepOf(g.seg, 0) == 0 || g.seg.lost() < 0 && stateOf(g.seg, 0) != stateLeft {
-			nap(time.Millisecond)
-		}
+	for g.Rank() == 1 && stateOf(g.seg, 0) != stateLeft {
+		nap(time.Millisecond)
 	}
 	return report(out, g.Barrier())
 }
@@ -229,7 +229,9 @@ func playStubborn(g *Group, _ string, _ io.Writer) error {
 	if g.Rank() == 0 {
 		os.Exit(7)
 	}
-	select {}
+	for {
+		nap(time.Second)
+	}
 }
 
 func TestStubbornRankIsKilled(t *testing.T) {
@@ -376,17 +378,77 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// The mapping of a process is booked once, from the first rank in it to the last.
+func TestLedger(t *testing.T) {
+	w, err := NewWorld(3, Options{WindowBytes: 8192})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := SegmentBytes(3, 8192)
+	small := mem.NewLedger(limit(total - 1))
+	var over *mem.OverBudgetError
+	if _, err := w.Join(0, small); !errors.As(err, &over) {
+		t.Errorf("joining over the budget gave %v", err)
+	}
+	ledger := mem.NewLedger(limit(total))
+	var groups []*Group
+	for r := range 2 {
+		g, err := w.Join(r, ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups = append(groups, g)
+	}
+	if got := ledger.InUse()[mem.Host][mem.CommBuffers]; got != total {
+		t.Errorf("%d bytes are booked, want %d", got, total)
+	}
+	// A mapping of its own, as in a child.
+	fd, err := unix.Dup(int(w.File().Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Join(Seat{Rank: 2, Ranks: 3, FD: uintptr(fd)}, ledger); !errors.As(err, &over) {
+		t.Errorf("joining over the budget gave %v", err)
+	}
+	if fd, err = unix.Dup(int(w.File().Fd())); err != nil {
+		t.Fatal(err)
+	}
+	other := mem.NewLedger(limit(total))
+	g, err := Join(Seat{Rank: 2, Ranks: 3, FD: uintptr(fd)}, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := other.InUse()[mem.Host][mem.CommBuffers]; got != total {
+		t.Errorf("%d bytes are booked by the child, want %d", got, total)
+	}
+	for _, g := range append(groups, g) {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, l := range []*mem.Ledger{small, ledger, other} {
+		if got := l.InUse()[mem.Host][mem.CommBuffers]; got != 0 {
+			t.Errorf("%d bytes are booked at the end, want 0", got)
+		}
+	}
+}
+
+func limit(n mem.Bytes) mem.Limits { return mem.Limits{Memory: n} }
+
 // A file that is no world, or a world of another shape, is refused.
 func TestJoinRefuses(t *testing.T) {
 	w, err := NewWorld(2, Options{WindowBytes: 8192})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openSegment(w.File(), 3); err == nil {
+	if _, err := openSegment(w.File(), 3, nil); err == nil {
 		t.Error("a seat of three ranks fits a world of two")
 	}
 	w.seg.header().windowBytes = 4096
-	if _, err := openSegment(w.File(), 2); err == nil {
+	if _, err := openSegment(w.File(), 2, nil); err == nil {
 		t.Error("a world of the wrong length was accepted")
 	}
 	if err := w.Close(); err != nil {
@@ -396,7 +458,7 @@ func TestJoinRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Join(Seat{Rank: 0, Ranks: 2, FD: uintptr(other)}); err == nil {
+	if _, err := Join(Seat{Rank: 0, Ranks: 2, FD: uintptr(other)}, nil); err == nil {
 		t.Error("a device was accepted as a world")
 	}
 }
