@@ -22,7 +22,7 @@ type LRU struct {
 }
 
 // NewLRU returns a policy for the ids below items.
-func NewLRU(items int) *LRU { return &LRU{last: make([]int64, items)} }
+func NewLRU(items int) *LRU { return &LRU{last: make([]int64, items)} } //mem:ok bookkeeping, 8 bytes an item
 
 // Touch notes a use.
 func (p *LRU) Touch(id int) {
@@ -52,7 +52,7 @@ type KnownOrder struct {
 // NewKnownOrder returns a policy for the ids below items, which will be used in this order: once, or over and over if cyclic. It
 // keeps no reference to order.
 func NewKnownOrder(items int, order []int, cyclic bool) *KnownOrder {
-	p := &KnownOrder{length: int64(len(order)), cyclic: cyclic, uses: make([]int64, len(order)), first: make([]int, items+1)}
+	p := &KnownOrder{length: int64(len(order)), cyclic: cyclic, uses: make([]int64, len(order)), first: make([]int, items+1)} //mem:ok bookkeeping, 8 bytes a use
 	for _, id := range order {
 		p.first[id+1]++
 	}

@@ -133,7 +133,7 @@ func New(l *mem.Ledger, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{home: o.Home, policy: o.Policy, items: make([]item, len(o.Sizes))}
+	p := &Pool{home: o.Home, policy: o.Policy, items: make([]item, len(o.Sizes))} //mem:ok bookkeeping, 40 bytes an item
 	classOf := make(map[mem.Bytes]int32, len(device))
 	for c := range device {
 		classOf[device[c].Bytes] = int32(c)
