@@ -1,0 +1,195 @@
+package compile
+
+import (
+	"fmt"
+
+	"loadline/graph"
+	"loadline/mem"
+)
+
+// Optimizer names an update rule.
+type Optimizer uint8
+
+// The optimizers.
+const (
+	AdamW Optimizer = iota
+	SGD
+)
+
+// TrainOptions are the options of the gradient and update passes.
+type TrainOptions struct {
+	Optimizer                Optimizer
+	Beta1, Beta2, Eps, Decay float32 // AdamW; Decay also SGD. Decay applies to tensors of two or more axes
+	Momentum                 float32 // SGD
+	Clip                     float32 // largest global norm of the gradient; 0 is no clipping
+	Accumulate               int     // micro-batches a step; 0 and 1 mean one
+}
+
+// Names of what Train adds to a graph.
+const (
+	HyperInput = "hyper"     // f32 (8): see graph.HyperLR and its neighbours
+	NormOutput = "grad_norm" // output (1), with clipping
+	gradPrefix = "grad."     // accumulated gradients
+	mPrefix    = "adam.m."   // first moments
+	vPrefix    = "adam.v."   // second moments
+	bufPrefix  = "sgd.buf."  // momentum
+)
+
+// Train appends the backward half and the update to a graph that ends in a loss.
+//
+// With one micro-batch a step it returns one graph. Without clipping every update stands right after the last operation
+// that contributes to its gradient and frees it at once; with clipping, which needs the norm of all gradients, updates stand
+// at the end. With accumulation it returns two graphs: one micro-batch, which adds to gradients kept as States, and the
+// update, which zeroes them. Train changes g.
+func Train(g *graph.Graph, o TrainOptions) ([]*graph.Graph, error) {
+	if g.Loss == graph.None {
+		return nil, fmt.Errorf("compile: graph %q has no loss", g.Name)
+	}
+	if o.Accumulate > 1 {
+		return accumulate(g, o), nil
+	}
+	b := graph.Edit(g)
+	u := updater{Builder: b, o: o}
+	var params []graph.Value
+	for _, v := range g.States() {
+		if g.Values[v].Train {
+			params = append(params, v)
+		}
+	}
+	if o.Clip > 0 {
+		grads := b.Differentiate(nil, nil)
+		u.clipped(params, func(v graph.Value) graph.Value { return grads[v] })
+		return []*graph.Graph{g}, nil
+	}
+	last := lastUse(g) // by value: the forward operation whose gradient is the last contribution
+	done := make([]bool, len(g.Values))
+	b.Differentiate(nil, func(op int, grads []graph.Value) {
+		for _, v := range params {
+			if last[v] == op && !done[v] && grads[v] != graph.None {
+				done[v] = true
+				b.At(g.Values[v].Layer, "update", graph.Backward)
+				u.update(v, grads[v], graph.None)
+			}
+		}
+	})
+	return []*graph.Graph{g}, nil
+}
+
+// lastUse is, by parameter, the first forward operation that reads it: the last one on the way back.
+func lastUse(g *graph.Graph) []int {
+	last := make([]int, len(g.Values))
+	for v := range last {
+		last[v] = -1
+	}
+	for i := range g.Ops {
+		for _, v := range g.Ops[i].In {
+			if v != graph.None && last[v] < 0 {
+				last[v] = i
+			}
+		}
+	}
+	return last
+}
+
+// accumulate builds the two graphs of a step of several micro-batches.
+func accumulate(g *graph.Graph, o TrainOptions) []*graph.Graph {
+	name := g.Name
+	g.Name = name + ".micro"
+	b := graph.Edit(g)
+	var params []graph.Value
+	acc := map[graph.Value]graph.Value{}
+	for _, v := range g.States() {
+		if x := g.Values[v]; x.Train {
+			params = append(params, v)
+			b.At(x.Layer, "update", graph.Forward)
+			acc[v] = b.State(gradPrefix+x.Name, x.Type, mem.Grads)
+		}
+	}
+	b.At(graph.Outside, "", graph.Forward)
+	b.Differentiate(func(v graph.Value) graph.Value { return acc[v] }, nil)
+
+	ub := graph.NewBuilder(name+".update", g.Bounds)
+	u := updater{Builder: ub, o: o}
+	var ws []graph.Value
+	grads := map[graph.Value]graph.Value{}
+	for _, v := range params {
+		x := &g.Values[v]
+		ub.At(x.Layer, "update", graph.Update)
+		w := ub.Param(x.Name, x.Type)
+		ws = append(ws, w)
+		grads[w] = ub.State(gradPrefix+x.Name, x.Type, mem.Grads)
+	}
+	ub.G.Layers = g.Layers
+	get := func(w graph.Value) graph.Value { return grads[w] }
+	if o.Clip > 0 {
+		u.clipped(ws, get)
+	} else {
+		for _, w := range ws {
+			ub.At(ub.G.Values[w].Layer, "update", graph.Update)
+			u.update(w, grads[w], graph.None)
+		}
+	}
+	for _, w := range ws {
+		ub.At(ub.G.Values[w].Layer, "update", graph.Update)
+		ub.Apply(graph.Zero{}, grads[w])
+	}
+	return []*graph.Graph{g, ub.G}
+}
+
+// updater appends updates.
+type updater struct {
+	*graph.Builder
+	o     TrainOptions
+	hyper graph.Value
+}
+
+// hyperInput declares the hyper-parameters' input once.
+func (u *updater) hyperInput() graph.Value {
+	if v := u.G.Find(HyperInput); v != graph.None {
+		return v
+	}
+	return u.Input(HyperInput, graph.F(graph.D(graph.HyperLen)))
+}
+
+// clipped appends the global norm (phase one) and the updates scaled by it (phase two).
+func (u *updater) clipped(params []graph.Value, grad func(graph.Value) graph.Value) {
+	hyper := u.hyperInput()
+	var sums []graph.Value
+	for _, v := range params {
+		if d := grad(v); d != graph.None {
+			u.At(u.G.Values[v].Layer, "clip", graph.Update)
+			sums = append(sums, u.Apply(graph.SumSquares{}, d)[0])
+		}
+	}
+	u.At(graph.Outside, "clip", graph.Update)
+	out := u.Apply(graph.ClipScale{Max: u.o.Clip}, append(sums, hyper)...)
+	u.Output(NormOutput, out[1])
+	for _, v := range params {
+		if d := grad(v); d != graph.None {
+			u.At(u.G.Values[v].Layer, "update", graph.Update)
+			u.update(v, d, out[0])
+		}
+	}
+}
+
+// update appends one parameter's update. scale may be None.
+func (u *updater) update(w, d, scale graph.Value) {
+	x := u.G.Values[w]
+	hyper := u.hyperInput()
+	decay := u.o.Decay
+	if x.Type.Shape.N < 2 {
+		decay = 0
+	}
+	switch u.o.Optimizer {
+	case AdamW:
+		m := u.State(mPrefix+x.Name, x.Type, mem.OptimState)
+		v := u.State(vPrefix+x.Name, x.Type, mem.OptimState)
+		u.Apply(graph.AdamW{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Eps: u.o.Eps, Decay: decay}, w, d, m, v, hyper, scale)
+	case SGD:
+		buf := graph.None
+		if u.o.Momentum != 0 {
+			buf = u.State(bufPrefix+x.Name, x.Type, mem.OptimState)
+		}
+		u.Apply(graph.SGD{Momentum: u.o.Momentum, Decay: decay}, w, d, buf, hyper, scale)
+	}
+}
