@@ -131,10 +131,13 @@ func (s Set) PackB(dst PackedB, b Mat, j0, j1 int) {
 	if dst.K != b.Rows || dst.N != b.Cols || len(dst.Data) < PackedBLen(dst.K, dst.N) {
 		panic("kernel: PackB: packed matrix does not match")
 	}
-	if j0%tileN != 0 || j1%tileN != 0 && j1 != dst.N {
+	if j0 < 0 || j1 < j0 || j1 > dst.N || j0%tileN != 0 || j1%tileN != 0 && j1 != dst.N {
 		panic("kernel: PackB: range is not of whole panels")
 	}
 	b.check("PackB: b")
+	if j0 == j1 {
+		return
+	}
 	np := roundUp(dst.N, tileN)
 	for k := 0; k < dst.K; k += blockK {
 		k1 := min(k+blockK, dst.K)

@@ -8,6 +8,7 @@
 //   - Batch-invariant: the bits of a row, or of an element of an elementwise kernel, do not depend on
 //     its position, on how many others share the call, or on how callers split work over threads.
 //   - Every reduction has one fixed order, written in its comment.
+//   - A call in assembly cannot be preempted: hand elementwise kernels at most some 2¹⁶ elements.
 //   - Out may be the very slice of an input where a comment says "in place"; otherwise slices of one
 //     call must not overlap.
 //
@@ -50,6 +51,7 @@ type table struct {
 	scale   func(out []float32, a float32, x []float32)
 	normMul func(out, x, w []float32, s float32)
 	normSub func(dx, dy, x, w []float32, r, k float32)
+	mulAdd  func(dw, dy, x []float32, r float32)
 	subMul  func(dx, dy, y []float32, d float32)
 
 	dot        func(x, y []float32) float32
@@ -70,14 +72,14 @@ type table struct {
 	geluTanhGrad func(dx, dy, x []float32)
 
 	adamW func(w, m, v, g []float32, p AdamW)
-	rope  func(out, x, cos, sin []float32)
+	rope  func(out, x, cos, sin []float32, sign float32)
 }
 
 var genericTable = table{
 	name:  "generic",
 	micro: microGeneric, packA: packAGeneric, packB: packBGeneric,
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
-	normMul: normMulGeneric, normSub: normSubGeneric, subMul: subMulGeneric,
+	normMul: normMulGeneric, normSub: normSubGeneric, mulAdd: mulAddGeneric, subMul: subMulGeneric,
 	dot: dotGeneric, sum: sumGeneric, sumSquares: sumSquaresGeneric,
 	sumMul: sumMulGeneric, sumMul3: sumMul3Generic, max: maxGeneric,
 	exp: expGeneric, expShift: expShiftGeneric, silu: siluGeneric,

@@ -31,14 +31,13 @@ func (s Set) RMSNormGrad(dx, dy, x, w []float32, rstd float32) {
 	s.t.normSub(dx, dy, x, w, rstd, float32(s.t.sumMul3(dy, w, x)*r*r/float64(len(x))))
 }
 
-// RMSNormGradWeight adds one row to the gradient in the weight; rows are added by the caller, ascending:
+// RMSNormGradWeight adds one row to the gradient in the weight, exact; the caller adds rows in ascending
+// order:
 //
 //	for i := range dw { dw[i] += float32(float32(dy[i]*x[i]) * rstd) }
 func (s Set) RMSNormGradWeight(dw, dy, x []float32, rstd float32) {
 	want("RMSNormGradWeight", len(dw), len(dy), len(x))
-	for i := range dw {
-		dw[i] += float32(float32(dy[i]*x[i]) * rstd)
-	}
+	s.t.mulAdd(dw, dy, x, rstd)
 }
 
 // LayerNorm normalises one row, in place, and returns mean and rstd for the backward kernel; b may be nil:

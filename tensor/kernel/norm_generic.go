@@ -11,3 +11,9 @@ func normSubGeneric(dx, dy, x, w []float32, r, k float32) {
 		dx[i] = (float32(dy[i]*w[i]) - float32(x[i]*k)) * r
 	}
 }
+
+func mulAddGeneric(dw, dy, x []float32, r float32) {
+	for i := range dw {
+		dw[i] += float32(float32(dy[i]*x[i]) * r)
+	}
+}

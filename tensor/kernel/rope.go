@@ -14,7 +14,7 @@ package kernel
 // Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
 func (s Set) Rope(out, x, cos, sin []float32) {
 	want("Rope", len(out), len(x), 2*len(cos), 2*len(sin))
-	s.t.rope(out, x, cos, sin)
+	s.t.rope(out, x, cos, sin, 1)
 }
 
 // RopeGrad is Rope's inverse rotation with the same tables:
@@ -23,10 +23,5 @@ func (s Set) Rope(out, x, cos, sin []float32) {
 //	out[i+h] = float32(b*cos[i]) - float32(a*sin[i])
 func (s Set) RopeGrad(out, x, cos, sin []float32) {
 	want("RopeGrad", len(out), len(x), 2*len(cos), 2*len(sin))
-	h := len(cos)
-	for i, c := range cos {
-		a, b := x[i], x[i+h]
-		out[i] = float32(a*c) + float32(b*sin[i])
-		out[i+h] = float32(b*c) - float32(a*sin[i])
-	}
+	s.t.rope(out, x, cos, sin, -1)
 }

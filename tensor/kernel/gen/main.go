@@ -1,0 +1,168 @@
+// Command gen writes the AVX2 and FMA kernels of package kernel with avo: the assembly and its Go
+// declarations, both committed. It is a module of its own so that avo stays out of the engine's
+// dependencies; `go generate` in package kernel runs it.
+//
+// Every kernel uses physical registers only. A slice's tail runs the same instructions as its body, with
+// masked loads and stores, so that an element's bits do not depend on its position.
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+var y = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}
+
+// mask is the register that holds the tail's mask.
+var mask = y[15]
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	constants()
+	gemm()
+	pack()
+	vector()
+	reduce()
+	exps()
+	optim()
+	Generate()
+}
+
+func fn(name, sig string) {
+	TEXT(name, NOSPLIT, sig)
+	Pragma("noescape")
+}
+
+func ret() {
+	VZEROUPPER()
+	RET()
+}
+
+func mem(b reg.Register, disp int) Mem { return Mem{Base: b, Disp: disp} }
+func zero(r reg.VecPhysical)           { VXORPS(r, r, r) }
+func x(v reg.VecPhysical) Op           { return v.AsX() }
+
+// broadcast loads a float32 parameter into every lane.
+func broadcast(name string, r reg.VecPhysical) {
+	p, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(p.Addr, r)
+}
+
+// consts are 32-byte constants by name.
+var consts = map[string]Mem{}
+
+func word(name string, w uint32) {
+	m := GLOBL("avx2_"+name, RODATA|NOPTR)
+	for i := range 8 {
+		DATA(4*i, U32(w))
+	}
+	consts[name] = m
+}
+
+func number(name string, f float64) { word(name, math.Float32bits(float32(f))) }
+
+var masks Mem // 8 words of ones, then 8 of zeros
+
+func constants() {
+	masks = GLOBL("avx2_masks", RODATA|NOPTR)
+	for i := range 16 {
+		w := uint32(0)
+		if i < 8 {
+			w = 0xffffffff
+		}
+		DATA(4*i, U32(w))
+	}
+	number("one", 1)
+	word("sign", 1<<31)
+	number("inf", math.Inf(1))
+	number("minusInf", math.Inf(-1))
+	// exp: the range, 1.5·2²³ that rounds to an integer, ln 2 in two parts (the first of ten bits, so that
+	// its product with an integer is exact), and a minimax polynomial of degree 6 on |r| <= ln 2 / 2.
+	number("expLo", -104)
+	number("expHi", 89)
+	number("log2e", math.Log2E)
+	number("magic", 0x1.8p23)
+	number("ln2hi", 0.693359375)
+	number("ln2lo", -2.12194440e-4)
+	number("e2", 0.4999999343)
+	number("e3", 0.166665204)
+	number("e4", 0.04166839079)
+	number("e5", 0.008368745116)
+	number("e6", 0.001381453999)
+	number("geluA", 0.044715)
+	number("gelu3A", 3*0.044715)
+	number("gelu2C", 2*0.7978845608028654)
+	number("geluHi", 30)
+	number("geluLo", -30)
+}
+
+// loadMask makes the mask of the first n lanes, 0 <= n < 8, and clobbers n and t.
+func loadMask(n, t reg.GPPhysical, m reg.VecPhysical) {
+	LEAQ(masks, t)
+	NEGQ(n)
+	VMOVDQU(Mem{Base: t, Index: n, Scale: 4, Disp: 32}, m)
+}
+
+// access is a load or store of eight elements, whole or masked.
+type access struct{ masked bool }
+
+func (a access) load(m Mem, r reg.VecPhysical) {
+	if a.masked {
+		VMASKMOVPS(m, mask, r)
+	} else {
+		VMOVUPS(m, r)
+	}
+}
+
+func (a access) store(r reg.VecPhysical, m Mem) {
+	if a.masked {
+		VMASKMOVPS(r, mask, m)
+	} else {
+		VMOVUPS(r, m)
+	}
+}
+
+// pointers are where each and reduce put slices, in order.
+var pointers = []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
+
+// each emits a loop over eight elements of the named slices at a time: body gets their addresses.
+func each(name, sig string, slices []string, setup func(), body func(a access, p []Mem)) {
+	fn(name, sig)
+	for i, s := range slices {
+		Load(Param(s).Base(), pointers[i])
+	}
+	Load(Param(slices[0]).Len(), reg.RCX)
+	setup()
+	eachLoop(len(slices), body)
+	ret()
+}
+
+// eachLoop is the loop of each over RCX elements at the first n pointers.
+func eachLoop(n int, body func(a access, p []Mem)) {
+	idx := reg.RAX
+	p := make([]Mem, n)
+	for i := range p {
+		p[i] = Mem{Base: pointers[i], Index: idx, Scale: 4}
+	}
+	XORQ(idx, idx)
+	SUBQ(Imm(8), reg.RCX)
+	JL(LabelRef("tail"))
+	Label("loop")
+	body(access{}, p)
+	ADDQ(Imm(8), idx)
+	CMPQ(idx, reg.RCX)
+	JLE(LabelRef("loop"))
+	Label("tail")
+	ADDQ(Imm(8), reg.RCX)
+	SUBQ(idx, reg.RCX)
+	JZ(LabelRef("done"))
+	loadMask(reg.RCX, reg.RDX, mask)
+	body(access{masked: true}, p)
+	Label("done")
+}
