@@ -1,0 +1,66 @@
+package ref
+
+// headRow is the logits of a row, rounded as MatMul rounds them.
+func headRow[T real](logits, h []T, w *view[T]) {
+	for j := range logits {
+		logits[j] = T(dot(h, w.row(j)))
+	}
+}
+
+func headLoss[T real](c *call[T]) error {
+	h, w, targets, weight, loss := &c.in[0], &c.in[1], &c.in[2], &c.in[3], &c.out[0]
+	logits := make([]T, w.rows())
+	var sum float64
+	for r := range h.rows() {
+		if targets.i[r] < 0 {
+			continue
+		}
+		t, err := index("target", targets.i[r], len(logits))
+		if err != nil {
+			return err
+		}
+		headRow(logits, h.row(r), w)
+		sum += logSumExp(logits) - float64(logits[t])
+	}
+	loss.f[0] = T(sum * float64(weight.f[0]))
+	return nil
+}
+
+func headLossGrad[T real](c *call[T]) error {
+	h, w, targets, weight, acc := &c.in[0], &c.in[1], &c.in[2], &c.in[3], c.opt(4)
+	dh, dw, loss := &c.out[0], &c.out[1], &c.out[2]
+	d := h.last()
+	logits := make([]T, w.rows())
+	back := make([]float64, d)
+	total := newTotal(len(dw.f), acc.f)
+	var sum float64
+	for r := range h.rows() {
+		row, t := h.row(r), targets.i[r]
+		if t < 0 {
+			clear(dh.row(r))
+			total.next()
+			continue
+		}
+		headRow(logits, row, w)
+		lse := logSumExp(logits)
+		if _, err := index("target", t, len(logits)); err != nil {
+			return err
+		}
+		sum += lse - float64(logits[t])
+		if err := lossGrad(logits, logits, t, float64(weight.f[0]), float64(T(lse))); err != nil {
+			return err
+		}
+		clear(back)
+		for j, g := range logits {
+			for i, a := range w.row(j) {
+				back[i] += float64(float64(g) * float64(a))
+				total.sum[j*d+i] += float64(float64(g) * float64(row[i]))
+			}
+		}
+		total.next()
+		store64(dh.row(r), back)
+	}
+	total.into(dw.f)
+	loss.f[0] = T(sum * float64(weight.f[0]))
+	return nil
+}
