@@ -1,7 +1,7 @@
 package tokenizer
 
 // pairTable maps a pair of tokens to the rank of its merge. It is a hash table with linear probing, at most half full,
-// that is never changed once filled: a lookup in it costs about a third of one in a Go map, and encoding is little else.
+// that is not changed once filled. It takes 24 to 48 bytes a merge, about as a Go map would, but a known number of them.
 type pairTable struct {
 	slots []pairSlot // len is a power of two
 	shift uint       // 64 - log2(len)

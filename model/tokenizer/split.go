@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern is the regular expression by which text is cut into words, GPT-2's. nextWord is the same in plain code, about
-// twenty times faster than a regular-expression engine with look-ahead; the test compares the two.
+// Pattern is the regular expression by which text is cut into words, GPT-2's. nextWord is the same in plain code, since
+// Go's regexp has no look-ahead and engines that have it backtrack; the test compares the two.
 const Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 // lookAhead is how many bytes past the end of a word can decide where it ends: the next character, or the two letters
