@@ -1,0 +1,91 @@
+package compile
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"loadline/cost"
+	"loadline/mem"
+)
+
+func autoFrontier(t testing.TB, c shape, o TrainOptions, m cost.Machine) *frontier {
+	t.Helper()
+	f := wholeFlow(c.step(t, o), m)
+	s := newSchedule(f)
+	fr := newFrontier(s, Options{Machine: m}, f.policy(Recompute{}))
+	if fr == nil {
+		t.Fatal("no units")
+	}
+	return fr
+}
+
+// The composed peak and cost of a plan are those of the whole program.
+func TestFrontierIsExact(t *testing.T) {
+	clip := adamw()
+	clip.Clip = 1
+	for _, c := range []shape{tiny, llama, {d: 64, layers: 3, heads: 4, kv: 4, ffn: 128, vocab: 512, batch: 2, seq: 128, standard: true, chunk: 128, dropout: 0.1},
+		{d: 64, layers: 3, heads: 4, kv: 2, ffn: 96, vocab: 256, batch: 2, seq: 64, tied: true, experts: 4, topK: 2, chunk: 128}} {
+		for _, o := range []TrainOptions{adamw(), clip} {
+			fr := autoFrontier(t, c, o, cost.Laptop2())
+			list := fr.points[0]
+			r := rand.New(rand.NewPCG(1, 2))
+			bad := 0
+			for range min(60, len(list)) {
+				i := r.IntN(len(list))
+				d, nest := fr.decisions(i)
+				fr.s.run(d, nest)
+				if got := fr.s.peak(); got != list[i].peak {
+					bad++
+					t.Logf("%v clip %v plan %d/%d: composed peak %d, whole program %d", c, o.Clip, i, len(list), list[i].peak, got)
+				}
+				if d := fr.s.cost - list[i].cost; d > 1e-12 || d < -1e-12 {
+					t.Errorf("%v: composed cost %v, whole program %v", c, list[i].cost, fr.s.cost)
+				}
+			}
+			if bad > 0 {
+				t.Errorf("%v clip %v: %d plans of %d not exact", c, o.Clip, bad, len(list))
+			}
+			t.Logf("%v clip %v: %d plans, peak %d..%d, cost %.2f%%..", c, o.Clip, len(list), list[0].peak, list[len(list)-1].peak, 100*list[0].cost/fr.s.cost)
+		}
+	}
+}
+
+func TestAutoIsMonotonicAndWithinTheLimit(t *testing.T) {
+	for _, c := range []shape{llama, {d: 128, layers: 6, heads: 4, kv: 2, ffn: 384, vocab: 1024, batch: 4, seq: 256, standard: true, chunk: 512}} {
+		g := c.step(t, adamw())
+		none := mustStep(t, g, Options{}).Arena[mem.Device]
+		_, err := Step(g, Options{Machine: cost.Laptop2(), Recompute: Recompute{Policy: Auto}, Limit: 1})
+		over, ok := err.(*OverLimitError)
+		if !ok {
+			t.Fatalf("limit 1: got %v", err)
+		}
+		var peak int64
+		seconds := 1e9
+		for i := range 41 {
+			limit := over.Need + (none-over.Need)*int64(i)/40
+			p := mustStep(t, g, Options{Recompute: Recompute{Policy: Auto}, Limit: limit})
+			if p.Arena[mem.Device] > limit || p.Arena[mem.Device] < peak || p.Seconds > seconds {
+				t.Fatalf("%v limit %d: peak %d after %d, %.6f s after %.6f s", c, limit, p.Arena[mem.Device], peak, p.Seconds, seconds)
+			}
+			peak, seconds = p.Arena[mem.Device], p.Seconds
+		}
+		if peak != none {
+			t.Errorf("%v: with all the room auto takes %d, none takes %d", c, peak, none)
+		}
+	}
+}
+
+func TestAuto70B(t *testing.T) {
+	g := big70.step(t, adamw())
+	m := cost.H100()
+	full := mustStep(t, g, Options{Machine: m, Recompute: Recompute{Policy: Full}})
+	none := mustStep(t, g, Options{Machine: m})
+	start := time.Now()
+	p := mustStep(t, g, Options{Machine: m, Recompute: Recompute{Policy: Auto}, Limit: (full.Arena[mem.Device] + none.Arena[mem.Device]) / 2})
+	took := time.Since(start)
+	t.Logf("70B: full %v none %v auto %v, %.2f%% again, planned in %v", mem.Bytes(full.Arena[mem.Device]), mem.Bytes(none.Arena[mem.Device]), mem.Bytes(p.Arena[mem.Device]), 100*p.Again/p.Seconds, took)
+	if took > 15*time.Second {
+		t.Errorf("planning took %v", took)
+	}
+}
