@@ -202,24 +202,24 @@ DATA avx2_gelu2C<>+24(SB)/4, $0x3fcc422a
 DATA avx2_gelu2C<>+28(SB)/4, $0x3fcc422a
 GLOBL avx2_gelu2C<>(SB), RODATA|NOPTR, $32
 
-DATA avx2_geluHi<>+0(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+4(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+8(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+12(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+16(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+20(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+24(SB)/4, $0x41f00000
-DATA avx2_geluHi<>+28(SB)/4, $0x41f00000
+DATA avx2_geluHi<>+0(SB)/4, $0x41200000
+DATA avx2_geluHi<>+4(SB)/4, $0x41200000
+DATA avx2_geluHi<>+8(SB)/4, $0x41200000
+DATA avx2_geluHi<>+12(SB)/4, $0x41200000
+DATA avx2_geluHi<>+16(SB)/4, $0x41200000
+DATA avx2_geluHi<>+20(SB)/4, $0x41200000
+DATA avx2_geluHi<>+24(SB)/4, $0x41200000
+DATA avx2_geluHi<>+28(SB)/4, $0x41200000
 GLOBL avx2_geluHi<>(SB), RODATA|NOPTR, $32
 
-DATA avx2_geluLo<>+0(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+4(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+8(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+12(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+16(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+20(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+24(SB)/4, $0xc1f00000
-DATA avx2_geluLo<>+28(SB)/4, $0xc1f00000
+DATA avx2_geluLo<>+0(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+4(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+8(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+12(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+16(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+20(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+24(SB)/4, $0xc1200000
+DATA avx2_geluLo<>+28(SB)/4, $0xc1200000
 GLOBL avx2_geluLo<>(SB), RODATA|NOPTR, $32
 
 // func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
@@ -3018,23 +3018,23 @@ loop:
 	VMULPS       Y11, Y0, Y0
 	VMULPS       Y0, Y5, Y5
 	VMULPS       Y0, Y6, Y6
-	VXORPS       avx2_sign<>+0(SB), Y5, Y1
+	VXORPS       avx2_sign<>+0(SB), Y5, Y5
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
-	VMINPS       Y1, Y2, Y1
+	VMINPS       Y5, Y2, Y5
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
-	VMAXPS       Y1, Y2, Y1
+	VMAXPS       Y5, Y2, Y5
 	VMOVUPS      avx2_magic<>+0(SB), Y2
-	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y5, Y2
 	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
-	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
-	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y5
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y5
 	VMOVUPS      avx2_e6<>+0(SB), Y3
-	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y5, Y3
 	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
 	VPSRAD       $0x01, Y2, Y4
 	VPSUBD       Y4, Y2, Y2
@@ -3043,10 +3043,10 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y4, Y4
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
-	VMULPS       Y2, Y3, Y1
-	VADDPS       avx2_one<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y5
+	VADDPS       Y8, Y5, Y1
 	VDIVPS       Y1, Y8, Y1
-	VSUBPS       Y1, Y8, Y2
+	VMULPS       Y1, Y5, Y2
 	VFMADD213PS  Y8, Y6, Y2
 	VMULPS       Y1, Y7, Y7
 	VMULPS       Y2, Y7, Y7
@@ -3074,23 +3074,23 @@ tail:
 	VMULPS       Y11, Y0, Y0
 	VMULPS       Y0, Y5, Y5
 	VMULPS       Y0, Y6, Y6
-	VXORPS       avx2_sign<>+0(SB), Y5, Y1
+	VXORPS       avx2_sign<>+0(SB), Y5, Y5
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
-	VMINPS       Y1, Y2, Y1
+	VMINPS       Y5, Y2, Y5
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
-	VMAXPS       Y1, Y2, Y1
+	VMAXPS       Y5, Y2, Y5
 	VMOVUPS      avx2_magic<>+0(SB), Y2
-	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y5, Y2
 	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
-	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
-	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y5
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y5
 	VMOVUPS      avx2_e6<>+0(SB), Y3
-	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
-	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y5, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y5, Y3
 	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
 	VPSRAD       $0x01, Y2, Y4
 	VPSUBD       Y4, Y2, Y2
@@ -3099,10 +3099,10 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y4, Y4
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
-	VMULPS       Y2, Y3, Y1
-	VADDPS       avx2_one<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y5
+	VADDPS       Y8, Y5, Y1
 	VDIVPS       Y1, Y8, Y1
-	VSUBPS       Y1, Y8, Y2
+	VMULPS       Y1, Y5, Y2
 	VFMADD213PS  Y8, Y6, Y2
 	VMULPS       Y1, Y7, Y7
 	VMULPS       Y2, Y7, Y7

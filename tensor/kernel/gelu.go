@@ -18,7 +18,7 @@ func (s Set) GeluGrad(dx, dy, x []float32) {
 	s.t.geluGrad(dx, dy, x)
 }
 
-// GeluTanh is the tanh form of GELU, in place:
+// GeluTanh is the tanh form of GELU, in place, |err| <= 4·2⁻²³·|x|:
 //
 //	for i := range out { out[i] = x[i] / 2 * (1 + tanh(√(2/π)*(x[i]+0.044715*x[i]³))) }
 func (s Set) GeluTanh(out, x []float32) {
@@ -26,11 +26,12 @@ func (s Set) GeluTanh(out, x []float32) {
 	s.t.geluTanh(out, x)
 }
 
-// GeluTanhGrad is the gradient of GeluTanh, dx may be dy or x:
+// GeluTanhGrad is the gradient of GeluTanh, dx may be dy or x, |err| <= 2⁻¹⁹·|dy|:
 //
 //	for i := range dx {
-//		t := tanh(√(2/π)*(x[i]+0.044715*x[i]³))
-//		dx[i] = dy[i] * ((1+t)/2 + x[i]/2*(1-t²)*√(2/π)*(1+3*0.044715*x[i]²))
+//		a := max(-10, min(x[i], 10)) // beyond, the factor is 0 or 1
+//		t := tanh(√(2/π)*(a+0.044715*a³))
+//		dx[i] = dy[i] * ((1+t)/2 + a/2*(1-t²)*√(2/π)*(1+3*0.044715*a²))
 //	}
 func (s Set) GeluTanhGrad(dx, dy, x []float32) {
 	want("GeluTanhGrad", len(dx), len(dy), len(x))

@@ -32,7 +32,7 @@ func geluTanhGeneric(out, x []float32) {
 
 func geluTanhGradGeneric(dx, dy, x []float32) {
 	for i, v := range x {
-		a := float64(v)
+		a := max(-10, min(float64(v), 10)) // NaN stays
 		q := sigmoid(2 * geluC * a * (1 + float64(geluA*a*a)))
 		d := 2 * geluC * a * (1 + float64(3*geluA*a*a))
 		dx[i] = float32(float64(dy[i]) * q * (1 + float64((1-q)*d)))

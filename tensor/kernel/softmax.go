@@ -11,7 +11,7 @@ import "math"
 //	return max, float32(math.Log(sum))
 //
 // A row of -Inf alone (every key masked) becomes zeros, with max -Inf and logSum 0. NaN or +Inf make the
-// row NaN. Relative error <= 4·2⁻²³ where the result is normal, for |x[i]| <= 2¹⁰.
+// row NaN. Relative error <= (4+max-x[i])·2⁻²³ where the result is normal: x[i]-max rounds.
 func (s Set) Softmax(x []float32) (max, logSum float32) {
 	max = s.t.max(x)
 	if math.IsInf(float64(max), -1) {

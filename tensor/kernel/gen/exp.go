@@ -102,7 +102,7 @@ func exps() {
 		func(a access, p []Mem) {
 			a.load(p[2], y[0])
 			a.load(p[1], y[7])
-			VMINPS(y[0], y[9], y[0]) // beyond 30 the gradient is 1 or 0, and x³ stays finite
+			VMINPS(y[0], y[9], y[0]) // beyond 10 the factor is 1 or 0; within, exp(-2u) is finite
 			VMAXPS(y[0], y[10], y[0])
 			VMULPS(y[0], y[0], y[1])
 			VMOVUPS(y[8], y[5])
@@ -112,9 +112,11 @@ func exps() {
 			VMULPS(y[11], y[0], y[0])
 			VMULPS(y[0], y[5], y[5]) // 2u
 			VMULPS(y[0], y[6], y[6]) // d
-			onePlusExpMinus(y[5], y[1], y[2], y[3], y[4])
-			VDIVPS(y[1], y[8], y[1]) // q
-			VSUBPS(y[1], y[8], y[2])
+			VXORPS(consts["sign"], y[5], y[5])
+			expv(y[5], y[2], y[3], y[4])
+			VADDPS(y[8], y[5], y[1])
+			VDIVPS(y[1], y[8], y[1])      // q
+			VMULPS(y[1], y[5], y[2])      // 1-q, without its cancellation
 			VFMADD213PS(y[8], y[6], y[2]) // 1 + (1-q)d
 			VMULPS(y[1], y[7], y[7])
 			VMULPS(y[2], y[7], y[7])

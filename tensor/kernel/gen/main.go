@@ -98,8 +98,8 @@ func constants() {
 	number("geluA", 0.044715)
 	number("gelu3A", 3*0.044715)
 	number("gelu2C", 2*0.7978845608028654)
-	number("geluHi", 30)
-	number("geluLo", -30)
+	number("geluHi", 10)
+	number("geluLo", -10)
 }
 
 // loadMask makes the mask of the first n lanes, 0 <= n < 8, and clobbers n and t.
