@@ -1,0 +1,64 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+)
+
+// ulp is the largest relative error of rounding to float32.
+const ulp = 1.0 / (1 << 24)
+
+// tolerance bounds |got−want| of an element by ulp·(rel·|want| + top·max|want| + mag·magnitude), plus the least
+// float32: max|want| is over the tensor, the magnitude is the element that the same operation makes of the absolute
+// values of its operands (right for sums of products, where it is Σ|x|·|y|). The zero tolerance wants the same bits, NaN
+// apart, which is any NaN.
+type tolerance struct {
+	rel, top, mag float64
+	why           string
+}
+
+// exact is for what is copied or counted.
+var exact = tolerance{why: "no arithmetic"}
+
+// sums is for a sum of n products in float32, in any order: each element has an error of at most n roundings of partial
+// sums, each at most Σ|x|·|y| (Higham, Accuracy and Stability of Numerical Algorithms, §3.1).
+func sums(n int) tolerance {
+	return tolerance{mag: float64(n) + 4, why: "n roundings of partial sums"}
+}
+
+// compare returns what is wrong with got, or "". mags may be nil where tol.mag is 0.
+func (tol tolerance) compare(got, want, mags []float64) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("got %d elements, want %d", len(got), len(want))
+	}
+	top := 0.0
+	for _, w := range want {
+		if !math.IsInf(w, 0) && !math.IsNaN(w) {
+			top = max(top, math.Abs(w))
+		}
+	}
+	for i, w := range want {
+		g := got[i]
+		if math.IsNaN(w) && math.IsNaN(g) || g == w && math.Signbit(g) == math.Signbit(w) {
+			continue
+		}
+		if math.IsNaN(w) || math.IsNaN(g) || math.IsInf(w, 0) || math.IsInf(g, 0) {
+			// the reference does not overflow where float32 does
+			if math.IsInf(g, 0) && math.Abs(w) > math.MaxFloat32 && math.Signbit(g) == math.Signbit(w) {
+				continue
+			}
+			return fmt.Sprintf("element %d: got %g, want %g", i, g, w)
+		}
+		bound := tol.rel*math.Abs(w) + tol.top*top
+		if tol.mag > 0 {
+			bound += tol.mag * math.Abs(mags[i])
+		}
+		if bound > 0 {
+			bound = bound*ulp + math.SmallestNonzeroFloat32
+		}
+		if d := math.Abs(g - w); d > bound {
+			return fmt.Sprintf("element %d: got %g, want %g, off by %.3g where %.3g is allowed (%s)", i, g, w, d, bound, tol.why)
+		}
+	}
+	return ""
+}
