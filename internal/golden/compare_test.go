@@ -19,6 +19,28 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.reports = append(r.reports, fmt.Sprintf(format, args...))
 }
 
+// Fatalf reports and then stops the caller by panicking with the recorder itself.
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	panic(r)
+}
+
+// fatal returns what f reported to a recorder before it stopped, "" if it did not stop.
+func fatal(t *testing.T, f func(tb testing.TB)) (report string) {
+	r := &recorder{TB: t}
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case r:
+			report = strings.Join(r.reports, "\n")
+		default:
+			panic(p)
+		}
+	}()
+	f(r)
+	return ""
+}
+
 func TestClose(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {

@@ -74,6 +74,27 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestSetStopsTheTest(t *testing.T) {
+	path := filepath.Join(dir, "dense", "activations.safetensors")
+	for name, c := range map[string]struct {
+		want string
+		f    func(testing.TB)
+	}{
+		"no file":   {"no such file", func(tb testing.TB) { Load(tb, filepath.Join(dir, "none")) }},
+		"not one":   {"golden: ", func(tb testing.TB) { Load(tb, filepath.Join(dir, "text.bin")) }},
+		"no tensor": {`no tensor "nope"`, func(tb testing.TB) { Load(tb, path).F32("nope") }},
+		"type":      {`tensor "tokens": want F32, file has I32`, func(tb testing.TB) { Load(tb, path).F32("tokens") }},
+		"no curve":  {"no such file", func(tb testing.TB) { LoadCurve(tb, filepath.Join(dir, "none")) }},
+	} {
+		if got := fatal(t, c.f); got == "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want a report with %q", name, got, c.want)
+		}
+	}
+	if got := fatal(t, func(tb testing.TB) { Load(tb, path).F32("logits") }); got != "" {
+		t.Errorf("a good read: got %q", got)
+	}
+}
+
 // The committed loss is the mean cross-entropy of the committed logits: files, types and row order are read as they were written.
 func TestModelsAgreeWithThemselves(t *testing.T) {
 	for _, name := range modelDirs {
