@@ -2,6 +2,7 @@ package compile
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"loadline/graph"
@@ -11,8 +12,8 @@ import (
 // layout gives every buffer of the arena an offset in its tier and sets the arenas' sizes and the liveness bounds.
 //
 // Offsets come from first-fit over buffers in a fixed order (Pisarchyk & Lee, arXiv 2001.03288): largest first reaches
-// the bound in regular programs. Where it does not, orders by lifetime and by area are tried as well, then the order is
-// improved by moving the buffer that made the peak forward, a bounded number of times. The best wins; ties keep the first.
+// the bound in regular programs. Where it does not, other orders are tried: what is alive at the peak by lifetime and then the
+// rest by size (which settles steps with standard attention), all by lifetime, by area. Then the order is improved by moving the buffer that made the peak forward, a bounded number of times. The best wins; ties keep the first.
 func layout(p *Program) {
 	for t := range mem.Tier(mem.NumTiers) {
 		var ids []int32
@@ -31,34 +32,75 @@ func layout(p *Program) {
 
 // bound is the largest sum of bytes alive at one instruction.
 func bound(p *Program, ids []int32) int64 {
+	n, _ := alive(p, ids)
+	return n
+}
+
+// fullest is the first instruction at which the most bytes are alive.
+func fullest(p *Program, ids []int32) int32 {
+	_, at := alive(p, ids)
+	return at
+}
+
+func alive(p *Program, ids []int32) (best int64, at int32) {
+	for t, n := range use(p, ids) {
+		if n > best {
+			best, at = n, int32(t)
+		}
+	}
+	return best, at
+}
+
+// use is the bytes alive at every instruction.
+func use(p *Program, ids []int32) []int64 {
 	d := make([]int64, len(p.Instrs)+1)
 	for _, i := range ids {
 		b := &p.Buffers[i]
 		d[b.First] += b.Bytes
 		d[b.Last+1] -= b.Bytes
 	}
-	var sum, best int64
-	for _, x := range d {
-		sum += x
-		best = max(best, sum)
+	for t := 1; t < len(d); t++ {
+		d[t] += d[t-1]
 	}
-	return best
+	return d
 }
 
-// improveMoves bounds the hill climbing of place.
-const improveMoves = 60
+// The hill climbing of place ends after improveMoves moves, or sooner in large programs.
+const (
+	improveMoves = 400
+	improveWork  = 200_000 // buffers placed
+)
 
 // place chooses offsets for ids and returns the arena's size.
 func place(p *Program, ids []int32, bound int64) int64 {
 	w := &placer{p: p, offset: make([]int64, len(p.Buffers))}
 	span := func(i int32) int64 { return int64(p.Buffers[i].Last - p.Buffers[i].First + 1) }
+	at := fullest(p, ids)
+	use := use(p, ids)
+	pressure := func(b *Buffer) float64 { // of the bound, in steps of 1/32; 0 below one half
+		q := 32 * float64(slices.Max(use[b.First:b.Last+1])) / float64(bound)
+		if q < 16 {
+			return 0
+		}
+		return math.Floor(q)
+	}
 	keys := []func(i int32) int64{
 		func(i int32) int64 { return p.Buffers[i].Bytes },
+		func(i int32) int64 { // what is alive at the peak first, longest life first; then the rest by size
+			if b := &p.Buffers[i]; b.First <= at && at <= b.Last {
+				return 1<<60 + span(i)
+			}
+			return p.Buffers[i].Bytes
+		},
+		func(i int32) int64 { // what is alive when the arena is nearly full, fullest first
+			return int64(pressure(&p.Buffers[i])*1e6)<<24 + span(i)
+		},
 		span,
 		func(i int32) int64 { return p.Buffers[i].Bytes * span(i) },
 	}
 	var best []int64
 	var order []int32
+	improveOrder := true
 	size := int64(-1)
 	for _, key := range keys {
 		o := slices.Clone(ids)
@@ -73,12 +115,47 @@ func place(p *Program, ids []int32, bound int64) int64 {
 			break
 		}
 	}
-	for k := 0; k < improveMoves && size > bound && len(order) < 4000; k++ {
+	// Two ends: what lives long from the bottom up, as on a stack in order of birth or by another key; what lives for at
+	// most cut instructions from the top down, by size or by lifetime.
+	birth := func(i int32) int64 { return -int64(p.Buffers[i].First) }
+	for cut := int64(2); cut <= 64 && size > bound; cut *= 2 {
+		short := func(i int32) bool { return span(i) <= cut }
+		w.down = short
+		for _, long := range []func(int32) int64{birth, keys[0], keys[1]} {
+			for _, brief := range []func(int32) int64{span, keys[0]} {
+				o := slices.Clone(ids)
+				slices.SortStableFunc(o, func(a, b int32) int {
+					switch sa, sb := short(a), short(b); {
+					case sa != sb && sb:
+						return -1
+					case sa != sb:
+						return 1
+					case sa:
+						return cmp.Or(cmp.Compare(brief(b), brief(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
+					}
+					return cmp.Or(cmp.Compare(long(b), long(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
+				})
+				if n, _ := w.fit(o, bound); n < size {
+					size, best, order = n, slices.Clone(w.offset), nil
+				}
+			}
+		}
+	}
+	if order == nil {
+		improveOrder = false
+	}
+	rng := uint64(len(order)) + 1
+	for k := 0; improveOrder && k < improveWork/len(order) && k < improveMoves && size > bound; k++ {
 		_, top := w.firstFit(order)
+		rng = rng*6364136223846793005 + 1442695040888963407
+		pick := int(rng >> 33)
+		from := top // in turn, the buffer at the top or any other
+		if k%3 == 2 {
+			from = pick % len(order)
+		}
 		o := slices.Clone(order)
-		x := o[top]
-		to := top * (k%4 + 1) / 5 // try several distances in turn
-		o = slices.Insert(slices.Delete(o, top, top+1), to, x)
+		x := o[from]
+		o = slices.Insert(slices.Delete(o, from, from+1), pick/7%(from+1), x)
 		if n, _ := w.firstFit(o); n <= size {
 			if n < size {
 				best = slices.Clone(w.offset)
@@ -97,26 +174,28 @@ type placer struct {
 	p      *Program
 	offset []int64
 	active []int32 // placed buffers, by offset
-	at     [][]int32
+	down   func(i int32) bool
 }
 
-// firstFit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time. It
-// returns the size and the place in order of the first buffer that reached it.
+// firstFit is fit from the bottom up.
 func (w *placer) firstFit(order []int32) (size int64, top int) {
+	w.down = nil
+	return w.fit(order, 0)
+}
+
+// fit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time; those for
+// which down holds at the highest such offset that ends within limit, where there is one. It returns the size and the
+// place in order of the first buffer that reached it.
+func (w *placer) fit(order []int32, limit int64) (size int64, top int) {
 	bs := w.p.Buffers
 	placed := w.active[:0]
 	for k, i := range order {
 		b := &bs[i]
-		var at int64
-		for _, j := range placed { // ascending offsets
-			o := &bs[j]
-			if o.First > b.Last || b.First > o.Last {
-				continue
-			}
-			if w.offset[j]-at >= b.Bytes {
-				break
-			}
-			at = max(at, w.offset[j]+o.Bytes)
+		at := int64(0)
+		if w.down != nil && w.down(i) {
+			at = w.highest(placed, b, limit)
+		} else {
+			at = w.lowest(placed, b)
 		}
 		w.offset[i] = at
 		if at+b.Bytes > size {
@@ -129,4 +208,42 @@ func (w *placer) firstFit(order []int32) (size int64, top int) {
 	}
 	w.active = placed
 	return graph.RoundUp(size), top
+}
+
+// lowest is the lowest offset for b among placed, which ascend.
+func (w *placer) lowest(placed []int32, b *Buffer) int64 {
+	at := int64(0)
+	for _, j := range placed {
+		o := &w.p.Buffers[j]
+		if o.First > b.Last || b.First > o.Last {
+			continue
+		}
+		if w.offset[j]-at >= b.Bytes {
+			break
+		}
+		at = max(at, w.offset[j]+o.Bytes)
+	}
+	return at
+}
+
+// highest is the highest offset for b that ends within limit, or else the lowest.
+func (w *placer) highest(placed []int32, b *Buffer, limit int64) int64 {
+	best, at := int64(-1), int64(0)
+	for _, j := range placed {
+		o := &w.p.Buffers[j]
+		if o.First > b.Last || b.First > o.Last {
+			continue
+		}
+		if end := min(w.offset[j], limit); end-at >= b.Bytes {
+			best = end - b.Bytes
+		}
+		at = max(at, w.offset[j]+o.Bytes)
+	}
+	if limit-at >= b.Bytes {
+		best = limit - b.Bytes
+	}
+	if best < 0 {
+		return w.lowest(placed, b)
+	}
+	return best &^ (graph.Align - 1)
 }
