@@ -1,0 +1,56 @@
+package device
+
+import (
+	"fmt"
+
+	"loadline/compile"
+	"loadline/graph"
+	"loadline/mem"
+	"loadline/mem/tier"
+)
+
+// Copy prepares the copy that an Offload or a Fetch starts. Between Start and Wait the copy owns its buffers; the program
+// keeps them alive.
+func (m *Memory) Copy(p *compile.Program, in *compile.Instr) (tier.Job, error) {
+	_, out := in.Op.(graph.Offload)
+	near, far := in.Out[0], in.In[0]
+	if out {
+		near, far = far, near
+	}
+	b, err := m.Operand(p, near)
+	if err != nil {
+		return tier.Job{}, err
+	}
+	x := &p.Buffers[far.Buffer]
+	j := tier.Job{Write: out, Buf: b, Off: x.Offset}
+	if x.Bytes < int64(len(b)) {
+		return j, fmt.Errorf("device: copy of %d bytes of %q to a place of %d", len(b), x.Name, x.Bytes)
+	}
+	if x.Tier == mem.Disk {
+		if m.file == nil {
+			return j, fmt.Errorf("device: copy of %q without a disk tier", x.Name)
+		}
+		j.Store = m.file
+		if !x.Persistent() {
+			j.Off += m.job.PersistentBytes(mem.Disk)
+		}
+		return j, nil
+	}
+	whole, err := m.Buffer(p, far.Buffer)
+	j.Store, j.Off = tier.NewMemStore(whole), 0
+	return j, err
+}
+
+// Start begins a prepared copy.
+func (m *Memory) Start(j tier.Job) tier.Ticket { return m.stream.Start(j) }
+
+// Wait returns when a copy is done.
+func (m *Memory) Wait(t tier.Ticket) error { return m.stream.Wait(t) }
+
+// Drain returns when every copy started so far is done.
+func (m *Memory) Drain() error {
+	if m.stream == nil {
+		return nil
+	}
+	return m.stream.Drain()
+}

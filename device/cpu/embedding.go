@@ -1,0 +1,44 @@
+package cpu
+
+func bindEmbedding(b *binder) step {
+	tokens, table, out := b.inInt(0), b.in32(1), b.out32(0)
+	t := b.outType(0)
+	d, vocab := t.Shape.Last(), b.inType(1).Shape.Dims[0].N
+	f := fn(func(_ *Session, lo, hi, _ int) {
+		for r := lo; r < hi; r++ {
+			copy(out[r*d:(r+1)*d], table[int(tokens[r])*d:])
+		}
+	})
+	return stepFunc(func(s *Session) error {
+		n := t.Shape.Lead(s.b)
+		if err := checkIDs("token", tokens[:n], vocab, false); err != nil {
+			return err
+		}
+		s.rows(n, d, f)
+		return nil
+	})
+}
+
+// bindEmbeddingGrad gives each thread columns, so that every element is one sum over ascending rows.
+func bindEmbeddingGrad(b *binder) step {
+	tokens, dy, acc, out := b.inInt(0), b.in32(1), b.in32(2), b.out32(0)
+	t := b.inType(1)
+	d, vocab := t.Shape.Last(), b.outType(0).Shape.Dims[0].N
+	var c copyTask
+	var n int
+	f := fn(func(s *Session, lo, hi, _ int) {
+		for r := range n {
+			row := out[int(tokens[r])*d:][lo:hi]
+			s.set.Add(row, row, dy[r*d+lo:r*d+hi])
+		}
+	})
+	return stepFunc(func(s *Session) error {
+		n = t.Shape.Lead(s.b)
+		if err := checkIDs("token", tokens[:n], vocab, false); err != nil {
+			return err
+		}
+		s.carry(&c, out, acc)
+		s.cols(d, f)
+		return nil
+	})
+}

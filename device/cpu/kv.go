@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"loadline/graph"
+)
+
+func bindKVAppend(b *binder) step {
+	pool, x, slots, out := b.in32(0), b.in32(1), b.inInt(2), b.out32(0)
+	pt, t := b.inType(0), b.inType(1)
+	d := t.Shape.Last()
+	var c copyTask
+	f := fn(func(_ *Session, lo, hi, _ int) {
+		for r := lo; r < hi; r++ {
+			if k := int(slots[r]); k >= 0 {
+				copy(out[k*d:(k+1)*d], x[r*d:])
+			}
+		}
+	})
+	return stepFunc(func(s *Session) error {
+		n := t.Shape.Lead(s.b)
+		if err := checkIDs("slot", slots[:n], pt.Shape.Lead(s.b), true); err != nil {
+			return err
+		}
+		s.carry(&c, out, pool)
+		s.rows(n, d, f)
+		return nil
+	})
+}
+
+func bindKVCopy(b *binder, o graph.KVCopy) step {
+	pool, pairs, out := b.in32(0), b.inInt(1), b.out32(0)
+	pt, t := b.inType(0), b.inType(1)
+	n := o.Block * pt.Shape.Last()
+	var c copyTask
+	return stepFunc(func(s *Session) error {
+		blocks := pt.Shape.Lead(s.b) / o.Block
+		s.carry(&c, out, pool)
+		for i := range t.Shape.Lead(s.b) {
+			from, to := pairs[2*i], pairs[2*i+1]
+			if from < 0 {
+				break
+			}
+			if int(from) >= blocks {
+				return idError("source block", i, from, blocks)
+			}
+			if to < 0 || int(to) >= blocks {
+				return idError("destination block", i, to, blocks)
+			}
+			copy(out[int(to)*n:(int(to)+1)*n], out[int(from)*n:])
+		}
+		return nil
+	})
+}

@@ -1,0 +1,236 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"loadline/graph"
+	"loadline/tensor/kernel"
+)
+
+// The tiles of attention. Keys are taken in blocks at fixed absolute positions, which is what makes a row's bits its own;
+// the rows of a tile only share the work of packing.
+const (
+	keyBlock = 128
+	tileRows = 64
+)
+
+// tile is up to tileRows rows of one sequence, ascending in position.
+type tile struct{ row, n, seq, last int32 } // first row, rows, sequence, last position
+
+// tileNeeds is the shared bytes for the tiles and runs of a pass of rows.
+func tileNeeds(rows int) int64 {
+	return graph.RoundUp(int64(rows)*int64(unsafe.Sizeof(tile{})) + 4*int64(rows+1))
+}
+
+// paging is which keys the rows of an attention operation see.
+type paging struct {
+	graph.AttentionSpec
+	table, seq, pos []int32
+	seqs, blocks    int
+	rows            graph.Dim
+	slots           graph.Dim // of the pool
+
+	// Of the run in progress.
+	tiles    []tile
+	runs     []int32 // the first tile of each sequence, then the number of tiles
+	disjoint bool    // no slot belongs to two sequences
+}
+
+// paged binds the last three operands of an attention operation, which begin at operand i. slots is the pool's.
+func (b *binder) paged(s graph.AttentionSpec, i int, slots graph.Dim) *paging {
+	t := b.inType(i).Shape
+	return &paging{AttentionSpec: s, table: b.inInt(i), seq: b.inInt(i + 1), pos: b.inInt(i + 2),
+		seqs: t.Dims[0].N, blocks: t.Dims[1].N, rows: b.inType(i + 1).Shape.Dims[0], slots: slots}
+}
+
+// plan cuts the rows into tiles and checks every index that they will use.
+func (p *paging) plan(s *Session) error {
+	n := p.rows.Len(s.b)
+	mem := s.shared[s.tilesAt:]
+	tiles := unsafe.Slice((*tile)(unsafe.Pointer(&mem[0])), n)
+	runs := unsafe.Slice((*int32)(unsafe.Pointer(&mem[4*n])), n+1)
+	limit := min(p.Context, p.blocks*p.Block)
+	slots := p.slots.Len(s.b)
+	nt, nr, high, before := 0, 0, int32(-1), int32(-1)
+	p.disjoint = true
+	for r := 0; r < n; {
+		q, at := p.seq[r], p.pos[r]
+		if q < 0 || int(q) >= p.seqs {
+			return idError("sequence", r, q, p.seqs)
+		}
+		if at < 0 || int(at) >= limit {
+			return idError("position", r, at, limit)
+		}
+		e := r + 1
+		for e < n && p.seq[e] == q && p.pos[e] > p.pos[e-1] && p.pos[e]/tileRows == at/tileRows {
+			e++
+		}
+		if r == 0 || q != before || at <= p.pos[r-1] {
+			runs[nr] = int32(nt)
+			nr++
+		}
+		tiles[nt] = tile{int32(r), int32(e - r), q, p.pos[e-1]}
+		nt++
+		before = q
+		r = e
+	}
+	runs[nr] = int32(nt)
+	p.tiles, p.runs = tiles[:nt], runs[:nr+1]
+	for i := range nr {
+		t := p.tiles[p.runs[i+1]-1]
+		if int(t.last) >= limit {
+			return idError("position", int(t.row+t.n-1), t.last, limit)
+		}
+		for j, k := range p.table[int(t.seq)*p.blocks:][:int(t.last)/p.Block+1] {
+			if k < 0 || (int(k)+1)*p.Block > slots && int(k)*p.Block+min(p.Block, int(t.last)+1-j*p.Block) > slots {
+				return fmt.Errorf("block %d of sequence %d: %w", j, t.seq, idError("table entry", j, k, slots/p.Block))
+			}
+			p.disjoint = p.disjoint && k > high
+			high = k
+		}
+	}
+	return nil
+}
+
+// slot is where position at of sequence q lies in the pool.
+func (p *paging) slot(q, at int) int {
+	return int(p.table[q*p.blocks+at/p.Block])*p.Block + at%p.Block
+}
+
+// contiguous tells whether n positions of sequence q from at on lie one after the other.
+func (p *paging) contiguous(q, at, n int) bool {
+	row := p.table[q*p.blocks:][:p.blocks]
+	for i := at/p.Block + 1; i <= (at+n-1)/p.Block; i++ {
+		if row[i] != row[i-1]+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// keys is n positions of sequence q from at on, head g of a pool: in place where they lie together, else gathered in buf.
+func (p *paging) keys(pool []float32, q, at, n, g int, buf []float32) kernel.Mat {
+	width := p.KVHeads * p.HeadDim
+	if p.contiguous(q, at, n) {
+		return kernel.RowMajor(pool[p.slot(q, at)*width+g*p.HeadDim:], n, p.HeadDim, width)
+	}
+	for i := range n {
+		copy(buf[i*p.HeadDim:(i+1)*p.HeadDim], pool[p.slot(q, at+i)*width+g*p.HeadDim:])
+	}
+	return rowMajor(buf, n, p.HeadDim)
+}
+
+// scatter puts back what keys gathered; it does nothing where keys gave the pool itself.
+func (p *paging) scatter(pool []float32, q, at, n, g int, buf []float32) {
+	width := p.KVHeads * p.HeadDim
+	if p.contiguous(q, at, n) {
+		return
+	}
+	for i := range n {
+		copy(pool[p.slot(q, at+i)*width+g*p.HeadDim:][:p.HeadDim], buf[i*p.HeadDim:])
+	}
+}
+
+// from is the first row of t that sees position at.
+func (p *paging) from(t *tile, at int) int {
+	r := 0
+	for int(p.pos[int(t.row)+r]) < at {
+		r++
+	}
+	return r
+}
+
+// heads is rows r0 on of tile t, head h, of a value (N,H·K).
+func (p *paging) heads(x []float32, t *tile, r0, h int) kernel.Mat {
+	width := p.Heads * p.HeadDim
+	return kernel.RowMajor(x[(int(t.row)+r0)*width+h*p.HeadDim:], int(t.n)-r0, p.HeadDim, width)
+}
+
+// scaled writes Scale times rows of a value (N,H·K) to buf.
+func (p *paging) scaled(s *Session, buf []float32, x kernel.Mat) kernel.Mat {
+	scale := p.Scale()
+	for r := range x.Rows {
+		s.set.Scale(buf[r*p.HeadDim:(r+1)*p.HeadDim], scale, x.Data[r*x.RowStride:][:p.HeadDim])
+	}
+	return rowMajor(buf, x.Rows, p.HeadDim)
+}
+
+// tileTask is a function of one tile and key/value head; runTask one of a whole sequence, so that it may sum over rows.
+type (
+	tileTask func(s *Session, t *tile, g, worker int)
+	runTask  func(s *Session, run []tile, g, worker int)
+)
+
+// perTile is a step that plans p, then runs f for every tile and head, the longest first.
+func (p *paging) perTile(f tileTask) step {
+	task := fn(func(s *Session, lo, _, worker int) {
+		f(s, &p.tiles[len(p.tiles)-1-lo/p.KVHeads], lo%p.KVHeads, worker)
+	})
+	return stepFunc(func(s *Session) error {
+		if err := p.plan(s); err != nil {
+			return err
+		}
+		s.each(len(p.tiles)*p.KVHeads, 1, task)
+		return nil
+	})
+}
+
+// perRun is a step that plans p, clears outs, then runs f for every sequence and head. Sequences that share slots take turns, so that sums
+// into a slot have one order.
+func (p *paging) perRun(f runTask, pool graph.Type, outs ...[]float32) step {
+	apart := fn(func(s *Session, lo, _, worker int) {
+		i := lo / p.KVHeads
+		f(s, p.tiles[p.runs[i]:p.runs[i+1]], lo%p.KVHeads, worker)
+	})
+	inTurn := fn(func(s *Session, lo, _, worker int) {
+		for i := range len(p.runs) - 1 {
+			f(s, p.tiles[p.runs[i]:p.runs[i+1]], lo, worker)
+		}
+	})
+	var c copyTask
+	return stepFunc(func(s *Session) error {
+		if err := p.plan(s); err != nil {
+			return err
+		}
+		n := int(pool.Shape.Elems(s.b))
+		for _, o := range outs {
+			s.carry(&c, o[:n], nil)
+		}
+		if p.disjoint {
+			s.each((len(p.runs)-1)*p.KVHeads, 1, apart)
+		} else {
+			s.each(p.KVHeads, 1, inTurn)
+		}
+		return nil
+	})
+}
+
+// carver cuts a workspace into parts that start on cache lines.
+type carver []float32
+
+func (c *carver) take(n int) []float32 {
+	x := (*c)[:n:n]
+	*c = (*c)[(n+15)&^15:]
+	return x
+}
+
+// takes is what parts of the given lengths use of a carver, in elements.
+func takes(parts ...int) (n int) {
+	for _, p := range parts {
+		n += (p + 15) &^ 15
+	}
+	return n
+}
+
+// pack packs b for a product.
+func (s *Session) pack(buf []float32, b kernel.Mat) kernel.PackedB {
+	p := kernel.PackedB{Data: buf, K: b.Rows, N: b.Cols}
+	s.set.PackB(p, b, 0, b.Cols)
+	return p
+}
+
+// workAttention is the workspace of the products between a tile and a block of keys.
+func workAttention(k int) int {
+	return kernel.GemmWorkspace(max(tileRows, keyBlock), max(keyBlock, k), max(keyBlock, k))
+}

@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"math"
+
+	"loadline/compile"
+	"loadline/graph"
+)
+
+// ropeTable is the cosines and sines of a pass's rows. The rotations of one program that share positions and angles share
+// it: the first one in a run fills it.
+type ropeTable struct {
+	key      ropeKey
+	cos, sin []float32 // (N,K/2)
+	fresh    bool      // filled in this run
+}
+
+type ropeKey struct {
+	theta   float64
+	headDim int
+	pos     int32 // the buffer of positions
+}
+
+func ropeKeyOf(o graph.Rope, in *compile.Instr) ropeKey {
+	return ropeKey{o.Theta, o.HeadDim, in.In[1].Buffer}
+}
+
+// tables is a program's distinct tables, in order of first use, with the bytes of each.
+func ropeTables(p *compile.Program) (keys []ropeKey, bytes []int64) {
+next:
+	for i := range p.Instrs {
+		o, ok := p.Instrs[i].Op.(graph.Rope)
+		if !ok {
+			continue
+		}
+		k := ropeKeyOf(o, &p.Instrs[i])
+		for _, have := range keys {
+			if have == k {
+				continue next
+			}
+		}
+		rows := p.Instrs[i].In[1].Type.Shape.Elems(p.Bounds)
+		keys, bytes = append(keys, k), append(bytes, 2*graph.RoundUp(4*rows*int64(o.HeadDim/2)))
+	}
+	return keys, bytes
+}
+
+// ropeNeeds is the bytes of a program's tables.
+func ropeNeeds(p *compile.Program) (n int64) {
+	_, bytes := ropeTables(p)
+	for _, b := range bytes {
+		n += b
+	}
+	return n
+}
+
+// table is the instruction's table.
+func (b *binder) table(o graph.Rope) *ropeTable {
+	if b.x.ropes == nil {
+		keys, bytes := ropeTables(b.x.Program)
+		at := int64(0)
+		for i, k := range keys {
+			half := bytes[i] / 8
+			b.x.ropes = append(b.x.ropes, &ropeTable{key: k, cos: b.s.shared[at : at+half], sin: b.s.shared[at+half : at+2*half]})
+			at += 2 * half
+		}
+	}
+	for _, t := range b.x.ropes {
+		if t.key == ropeKeyOf(o, b.in) {
+			return t
+		}
+	}
+	panic("cpu: rotation without a table")
+}
+
+func bindRope(b *binder, o graph.Rope) step {
+	x, pos, out := b.in32(0), b.inInt(1), b.out32(0)
+	t, tab := b.outType(0), b.table(o)
+	fixed := b.x.Buffers[b.in.In[1].Buffer].Persistent()
+	half, d := o.HeadDim/2, o.Heads*o.HeadDim
+	fill := fn(func(_ *Session, lo, hi, _ int) {
+		for i := range half {
+			f := math.Pow(o.Theta, -2*float64(i)/float64(o.HeadDim))
+			for r := lo; r < hi; r++ {
+				sin, cos := math.Sincos(float64(pos[r]) * f)
+				tab.cos[r*half+i], tab.sin[r*half+i] = float32(cos), float32(sin)
+			}
+		}
+	})
+	turn := fn(func(s *Session, lo, hi, _ int) {
+		for r := lo; r < hi; r++ {
+			cos, sin := tab.cos[r*half:(r+1)*half], tab.sin[r*half:(r+1)*half]
+			for h := r * d; h < (r+1)*d; h += o.HeadDim {
+				if o.Inverse {
+					s.set.RopeGrad(out[h:h+o.HeadDim], x[h:h+o.HeadDim], cos, sin)
+				} else {
+					s.set.Rope(out[h:h+o.HeadDim], x[h:h+o.HeadDim], cos, sin)
+				}
+			}
+		}
+	})
+	return stepFunc(func(s *Session) error {
+		n := t.Shape.Lead(s.b)
+		if !tab.fresh || !fixed {
+			s.rows(n, 64*half, fill)
+			tab.fresh = true
+		}
+		s.rows(n, d, turn)
+		return nil
+	})
+}
