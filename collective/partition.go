@@ -1,32 +1,25 @@
 package collective
 
-import "fmt"
+import (
+	"fmt"
+
+	"loadline/tensor"
+)
 
 // BlockElems is the unit of sharding: a shard of a flat tensor starts and ends at a multiple of it (or at the tensor's end).
-const BlockElems = 4096
+const BlockElems = tensor.BlockElems
 
-// Shard returns the range [lo, hi) of a flat tensor of n elements that one rank of ranks owns. Shards are in rank order, as even as
-// whole blocks allow (the earlier ranks have the extra ones), and cover the tensor; later ranks may own nothing (lo == hi).
+// Shard is tensor.Shard, for arguments that may come from outside: it panics with the numbers where they make no sense.
 func Shard(n, ranks, rank int) (lo, hi int) {
 	if n < 0 || ranks < 1 || rank < 0 || rank >= ranks {
 		panic(fmt.Sprintf("collective: shard of %d elements for rank %d of %d", n, rank, ranks))
 	}
-	blocks := ceilDiv(n, BlockElems)
-	each, extra := blocks/ranks, blocks%ranks
-	first := rank*each + min(rank, extra)
-	count := each
-	if rank < extra {
-		count++
-	}
-	return min(first*BlockElems, n), min((first+count)*BlockElems, n)
+	return tensor.Shard(n, ranks, rank)
 }
 
 // ShardMax returns the length of the longest shard of a flat tensor of n elements over ranks: rank 0's. A buffer of that length
 // holds any rank's shard.
-func ShardMax(n, ranks int) int {
-	_, hi := Shard(n, ranks, 0)
-	return hi
-}
+func ShardMax(n, ranks int) int { return tensor.ShardMax(n, ranks) }
 
 // Partition is a flat tensor cut into one shard per rank.
 type Partition struct {
