@@ -30,7 +30,7 @@ type Env struct {
 
 // Args are the arguments of one run.
 type Args struct {
-	Rows, Outs int                               // 0 means the program's bounds
+	Rows, Outs int                                // 0 means the program's bounds
 	Sink       func(state string, p []byte) error // receives what Save streams, in order; p is valid during the call
 	Source     func(state string, p []byte) error // fills p, the next bytes of a State, for Restore
 }
