@@ -1,0 +1,285 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConfigOfPublishedFiles(t *testing.T) {
+	for name, want := range map[string]Config{
+		"llama-2, transformers 4": {
+			ModelType: Llama, HiddenSize: 4096, NumLayers: 32, NumHeads: 32, NumKVHeads: 32, HeadDim: 128, IntermediateSize: 11008,
+			VocabSize: 32000, MaxPositionEmbeddings: 4096, RMSNormEps: 1e-5, RopeTheta: 10000, HiddenAct: "silu", BOSTokenID: 1, EOSTokenIDs: []int{2},
+		},
+		"llama, transformers 5": {
+			ModelType: Llama, HiddenSize: 2048, NumLayers: 16, NumHeads: 32, NumKVHeads: 8, HeadDim: 64, IntermediateSize: 8192,
+			VocabSize: 128256, MaxPositionEmbeddings: 131072, RMSNormEps: 1e-5, RopeTheta: 500000, TieWordEmbeddings: true, HiddenAct: "silu",
+			BOSTokenID: 128000, EOSTokenIDs: []int{128001, 128008, 128009},
+		},
+		"mixtral-8x7b": {
+			ModelType: Mixtral, HiddenSize: 4096, NumLayers: 32, NumHeads: 32, NumKVHeads: 8, HeadDim: 128, IntermediateSize: 14336,
+			VocabSize: 32000, MaxPositionEmbeddings: 32768, RMSNormEps: 1e-5, RopeTheta: 1e6, NumLocalExperts: 8, NumExpertsPerTok: 2, HiddenAct: "silu",
+			BOSTokenID: 1, EOSTokenIDs: []int{2},
+		},
+		"gpt2": {
+			ModelType: GPT2, HiddenSize: 768, NumLayers: 12, NumHeads: 12, NumKVHeads: 12, HeadDim: 64, IntermediateSize: 3072, VocabSize: 50257,
+			MaxPositionEmbeddings: 1024, LayerNormEps: 1e-5, TieWordEmbeddings: true, HiddenAct: "gelu_new", BOSTokenID: 50256, EOSTokenIDs: []int{50256},
+		},
+	} {
+		text := map[string]string{
+			"llama-2, transformers 4": `{"architectures":["LlamaForCausalLM"],"bos_token_id":1,"eos_token_id":2,"hidden_act":"silu","hidden_size":4096,
+				"initializer_range":0.02,"intermediate_size":11008,"max_position_embeddings":4096,"model_type":"llama","num_attention_heads":32,
+				"num_hidden_layers":32,"num_key_value_heads":32,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":null,
+				"tie_word_embeddings":false,"torch_dtype":"float16","use_cache":true,"vocab_size":32000}`,
+			"llama, transformers 5": `{"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008,128009],
+				"dtype":"bfloat16","head_dim":64,"hidden_size":2048,"intermediate_size":8192,"max_position_embeddings":131072,"mlp_bias":false,
+				"num_attention_heads":32,"num_hidden_layers":16,"num_key_value_heads":8,"rms_norm_eps":1e-05,
+				"rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},"tie_word_embeddings":true,"vocab_size":128256}`,
+			"mixtral-8x7b": `{"model_type":"mixtral","bos_token_id":1,"eos_token_id":2,"hidden_size":4096,"intermediate_size":14336,"head_dim":null,
+				"max_position_embeddings":32768,"num_attention_heads":32,"num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,
+				"num_local_experts":8,"rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,"vocab_size":32000,"router_aux_loss_coef":0.02}`,
+			"gpt2": `{"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"bos_token_id":50256,"eos_token_id":50256,
+				"layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,
+				"task_specific_params":{"text-generation":{"do_sample":true}},"vocab_size":50257}`,
+		}[name]
+		got, err := DecodeConfig([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, d)
+		}
+	}
+}
+
+// Numbers of parameters as published, and those of the presets.
+func TestParams(t *testing.T) {
+	config := func(text string) Config {
+		c, err := DecodeConfig([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, x := range []struct {
+		name string
+		c    Config
+		want int64
+	}{
+		{"llama-2-7b", config(`{"model_type":"llama","hidden_size":4096,"intermediate_size":11008,"num_attention_heads":32,"num_hidden_layers":32,"vocab_size":32000}`), 6738415616},
+		{"llama-3-8b", config(`{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"num_hidden_layers":32,"vocab_size":128256}`), 8030261248},
+		{"mixtral-8x7b", config(`{"model_type":"mixtral","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"num_hidden_layers":32,"vocab_size":32000}`), 46702792704},
+		{"gpt2", config(`{"model_type":"gpt2"}`), 124439808},
+		{"gpt2-xl", config(`{"model_type":"gpt2","n_embd":1600,"n_layer":48,"n_head":25}`), 1557611200},
+	} {
+		if got := x.c.Params(); got != x.want {
+			t.Errorf("%s: got %d parameters, want %d", x.name, got, x.want)
+		}
+		checkParams(t, x.name, x.c)
+	}
+	manifest := struct {
+		Models map[string]struct{ Parameters int64 }
+	}{}
+	data, err := os.ReadFile(goldenDir + "manifest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dense", "dense_untied", "moe", "gpt2"} {
+		c, err := ReadConfig(goldenDir + name + "/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := c.Params(), manifest.Models[name].Parameters; got != want {
+			t.Errorf("%s: got %d parameters, want %d", name, got, want)
+		}
+		checkParams(t, name, c)
+	}
+	for name, want := range map[string]int64{"llama-tiny": 918656, "moe-tiny": 2690176, "gpt2-tiny": 1055488, "bench-20m": 17308032, "bench-90m": 91245312} {
+		c, _ := mustPreset(t, name)
+		if got := c.Params(); got != want {
+			t.Errorf("%s: got %d parameters, want %d", name, got, want)
+		}
+		checkParams(t, name, c)
+	}
+}
+
+// checkParams compares Params, a formula, with the list of tensors, and the list with what is published.
+func checkParams(t *testing.T, name string, c Config) {
+	t.Helper()
+	var inStates, inPieces, inFiles int64
+	names, files := map[string]bool{}, map[string]bool{}
+	for _, p := range c.Parameters() {
+		if names[p.Name] {
+			t.Errorf("%s: two parameters %q", name, p.Name)
+		}
+		names[p.Name] = true
+		inStates += int64(p.Elems())
+		for _, x := range p.Pieces {
+			inPieces += int64(x.Rows * x.Cols)
+			if !files[x.Name] {
+				files[x.Name] = true
+				inFiles += int64(elems(x.Shape))
+			}
+		}
+	}
+	if n := c.Params(); inStates != n || inPieces != n || inFiles != n {
+		t.Errorf("%s: got %d elements in states, %d in pieces, %d in published tensors, want %d", name, inStates, inPieces, inFiles, n)
+	}
+}
+
+func TestConfigRoundTrip(t *testing.T) {
+	for _, name := range Presets() {
+		c, _ := mustPreset(t, name)
+		c.EOSTokenIDs = []int{3, 5}
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := WriteConfig(path, c); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadConfig(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c, got); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, d)
+		}
+	}
+}
+
+const llamaText = `{"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":256}`
+
+func TestConfigRefuses(t *testing.T) {
+	with := func(base, field string) string { return strings.TrimSuffix(base, "}") + "," + field + "}" }
+	gpt2 := `{"model_type":"gpt2"}`
+	mixtral := strings.Replace(llamaText, "llama", "mixtral", 1)
+	for _, x := range []struct{ text, want string }{
+		{`{`, "config.json: unexpected end"},
+		{`[]`, "cannot unmarshal array"},
+		{`{"model_type":"mamba"}`, `model_type "mamba": want llama, mixtral or gpt2`},
+		{`{"model_type":"llama"}`, "hidden_size 0: want 1 to"},
+		{with(llamaText, `"num_attention_heads":3`), "hidden_size 64 is not divisible by num_attention_heads 3"},
+		{with(llamaText, `"num_key_value_heads":3`), "num_attention_heads 4 is not divisible by num_key_value_heads 3"},
+		{with(llamaText, `"num_hidden_layers":0`), "num_hidden_layers 0: want 1 to"},
+		{with(llamaText, `"num_hidden_layers":-1`), "num_hidden_layers -1: want 1 to"},
+		{with(llamaText, `"num_hidden_layers":4294967296`), "num_hidden_layers 4294967296: want 1 to"},
+		{with(llamaText, `"num_hidden_layers":1e99`), "cannot unmarshal number"},
+		{with(llamaText, `"num_hidden_layers":4096,"intermediate_size":16777216,"head_dim":64,"hidden_size":1048576`), "parameters: want at most"},
+		{with(llamaText, `"head_dim":7`), "head_dim 7 is odd"},
+		{with(llamaText, `"rms_norm_eps":0`), "rms_norm_eps 0: want between"},
+		{with(llamaText, `"rope_theta":-1`), "rope_theta -1: want"},
+		{with(llamaText, `"hidden_act":"relu"`), `hidden_act "relu": want silu`},
+		{with(llamaText, `"eos_token_id":256`), "token id 256 in a vocabulary of 256"},
+		{with(llamaText, `"rope_scaling":{"rope_type":"llama3","factor":8}`), "rope_scaling of a llama model is not supported"},
+		{with(llamaText, `"rope_scaling":{"type":"linear","factor":8}`), "rope_scaling of a llama"},
+		{with(llamaText, `"rope_parameters":{"rope_type":"yarn","rope_theta":1e4}`), "rope_parameters of a llama"},
+		{with(llamaText, `"attention_bias":true`), "attention_bias of a llama"},
+		{with(mixtral, `"sliding_window":4096`), "sliding_window of a mixtral"},
+		{with(mixtral, `"num_experts_per_tok":9`), "num_experts_per_tok 9 of 8 experts"},
+		{with(mixtral, `"num_local_experts":0`), "num_local_experts 0: want 1"},
+		{with(gpt2, `"n_head":7`), "n_embd 768 is not n_head 7 times a head width"},
+		{with(gpt2, `"activation_function":"relu"`), `activation_function "relu": want gelu_new or gelu`},
+		{with(gpt2, `"layer_norm_epsilon":2`), "layer_norm_epsilon 2: want"},
+		{with(gpt2, `"scale_attn_by_inverse_layer_idx":true`), "scale_attn_by_inverse_layer_idx of a gpt2"},
+	} {
+		if _, err := DecodeConfig([]byte(x.text)); err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got error %v, want one line with %q", x.text, err, x.want)
+		}
+	}
+	long := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(long, []byte(llamaText+strings.Repeat(" ", maxConfigBytes)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{long: "at most", long + ".none": "no such file"} {
+		if _, err := ReadConfig(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestOptionsRefuse(t *testing.T) {
+	c, _ := mustPreset(t, "gpt2-tiny")
+	for _, x := range []struct {
+		o    TrainOptions
+		want string
+	}{
+		{TrainOptions{Seq: 8}, "batch 0 × seq 8"},
+		{TrainOptions{Batch: 1}, "batch 1 × seq 0"},
+		{TrainOptions{Batch: math.MaxInt, Seq: math.MaxInt}, "want at least 1 and at most"},
+		{TrainOptions{Batch: 1, Seq: 1025}, "seq 1025: the model has 1024 positions"},
+		{TrainOptions{Batch: 1, Seq: 8, Dropout: 1}, "dropout 1:"},
+		{TrainOptions{Batch: 1, Seq: 8, Dropout: float32(math.NaN())}, "dropout NaN:"},
+		{TrainOptions{Batch: 1, Seq: 8, Block: 3}, "block 3 does not divide seq 8"},
+	} {
+		if _, err := TrainGraph(c, x.o); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: got %v, want %q", x.o, err, x.want)
+		}
+	}
+	good := PassOptions{MaxRows: 8, MaxOuts: 8, MaxSeqs: 8, Blocks: 8, BlockSize: 8, Context: 8}
+	for want, change := range map[string]func(o *PassOptions){
+		"rows 0: want 1":      func(o *PassOptions) { o.MaxRows = 0 },
+		"outs 9: want 1 to 8": func(o *PassOptions) { o.MaxOuts = 9 },
+		"sequences 0":         func(o *PassOptions) { o.MaxSeqs = 0 },
+		"blocks 0":            func(o *PassOptions) { o.Blocks = 0 },
+		"block size -1":       func(o *PassOptions) { o.BlockSize = -1 },
+		"copies -1":           func(o *PassOptions) { o.MaxCopies = -1 },
+		"context 1025":        func(o *PassOptions) { o.Context = 1025 },
+		"want less than 2³¹":  func(o *PassOptions) { o.Blocks = 1 << 28 },
+	} {
+		o := good
+		change(&o)
+		if _, err := PassGraph(c, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", o, err, want)
+		}
+	}
+	if _, _, err := Preset("nano"); err == nil || !strings.Contains(err.Error(), "want one of llama-tiny") {
+		t.Errorf("got %v, want an error that lists the presets", err)
+	}
+}
+
+// A configuration that is read can be written, read again the same, and listed.
+func FuzzDecodeConfig(f *testing.F) {
+	f.Add([]byte(llamaText))
+	for _, name := range []string{"dense", "moe", "gpt2"} {
+		data, err := os.ReadFile(goldenDir + name + "/config.json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := DecodeConfig(data)
+		if err != nil {
+			return
+		}
+		text, err := EncodeConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeConfig(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c, again); d != "" {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+		if c.NumLayers > 64 || c.NumLocalExperts > 64 {
+			return
+		}
+		var n int64
+		for _, p := range c.Parameters() {
+			n += int64(p.Elems())
+		}
+		if n != c.Params() {
+			t.Fatalf("got %d elements in parameters, want %d", n, c.Params())
+		}
+	})
+}
