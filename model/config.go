@@ -12,7 +12,18 @@ const (
 	GPT2    = "gpt2"    // LayerNorm, biases, GELU, learned positions
 )
 
-var architectures = map[string]string{Llama: "LlamaForCausalLM", Mixtral: "MixtralForCausalLM", GPT2: "GPT2LMHeadModel"}
+// architecture is the class name that config.json lists for a model type, or "".
+func architecture(modelType string) string {
+	switch modelType {
+	case Llama:
+		return "LlamaForCausalLM"
+	case Mixtral:
+		return "MixtralForCausalLM"
+	case GPT2:
+		return "GPT2LMHeadModel"
+	}
+	return ""
+}
 
 // Config is a decoder's geometry. Fields follow Hugging Face's config.json of Llama; GPT-2's own spellings (n_embd, …) are
 // read into the same fields.
@@ -38,7 +49,7 @@ type Config struct {
 }
 
 // Architecture is the class name that config.json lists.
-func (c Config) Architecture() string { return architectures[c.ModelType] }
+func (c Config) Architecture() string { return architecture(c.ModelType) }
 
 // MoE reports whether the feed-forward is a mixture of experts.
 func (c Config) MoE() bool { return c.ModelType == Mixtral }
@@ -58,7 +69,7 @@ const (
 
 // Validate returns one line about the first thing that cannot be, or nil.
 func (c Config) Validate() error {
-	if _, ok := architectures[c.ModelType]; !ok {
+	if c.Architecture() == "" {
 		return fmt.Errorf("model: model_type %q: want llama, mixtral or gpt2", c.ModelType)
 	}
 	if c.HeadDim == 0 && c.NumHeads > 0 && c.HiddenSize%c.NumHeads != 0 {

@@ -135,7 +135,7 @@ func DecodeConfig(data []byte) (Config, error) {
 	}
 	if j.ModelType == "" && len(j.Architectures) == 1 {
 		for _, t := range []string{Llama, Mixtral, GPT2} {
-			if architectures[t] == j.Architectures[0] {
+			if architecture(t) == j.Architectures[0] {
 				j.ModelType = t
 			}
 		}
