@@ -43,27 +43,23 @@ func normal(p float64) float64 {
 	q := p - 0.5
 	if math.Abs(q) <= 0.425 {
 		r := 0.180625 - float64(q*q)
-		return q * horner(r, 59.109374720, 159.29113202, 50.434271938, 3.3871327179) /
-			horner(r, 67.187563600, 78.757757664, 17.895169469, 1)
+		return q * cubic(r, 59.109374720, 159.29113202, 50.434271938, 3.3871327179) /
+			cubic(r, 67.187563600, 78.757757664, 17.895169469, 1)
 	}
 	r := math.Sqrt(-logarithm(min(p, 1-p)))
 	if r <= 5 {
 		r -= 1.6
-		r = horner(r, 0.17023821103, 1.3067284816, 2.7568153900, 1.4234372777) / horner(r, 0.12021132975, 0.73700164250, 1)
+		r = cubic(r, 0.17023821103, 1.3067284816, 2.7568153900, 1.4234372777) / cubic(r, 0, 0.12021132975, 0.73700164250, 1)
 	} else {
 		r -= 5
-		r = horner(r, 0.017337203997, 0.42868294337, 3.0812263860, 6.6579051150) / horner(r, 0.012258202635, 0.24197894225, 1)
+		r = cubic(r, 0.017337203997, 0.42868294337, 3.0812263860, 6.6579051150) / cubic(r, 0, 0.012258202635, 0.24197894225, 1)
 	}
 	return math.Copysign(r, q)
 }
 
-// horner evaluates a polynomial, highest coefficient first.
-func horner(x float64, c ...float64) float64 {
-	var y float64
-	for _, a := range c {
-		y = float64(y*x) + a
-	}
-	return y
+// cubic is ax³ + bx² + cx + d by Horner's rule.
+func cubic(x, a, b, c, d float64) float64 {
+	return float64((float64((float64(a*x)+b)*x)+c)*x) + d
 }
 
 // logarithm is ln x by 2·artanh((m−1)/(m+1)) over a mantissa in [√½, √2); |error| ≤ 1e-12.
@@ -73,6 +69,8 @@ func logarithm(x float64) float64 {
 		m, e = 2*m, e-1
 	}
 	s := (m - 1) / (m + 1)
-	series := horner(float64(s*s), 1.0/15, 1.0/13, 1.0/11, 1.0/9, 1.0/7, 1.0/5, 1.0/3, 1)
+	q := float64(s * s)
+	high := cubic(q, 1.0/15, 1.0/13, 1.0/11, 1.0/9)
+	series := cubic(q, float64(high*q)+1.0/7, 1.0/5, 1.0/3, 1)
 	return float64(float64(2*s)*series) + float64(float64(e)*math.Ln2)
 }
