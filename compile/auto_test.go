@@ -89,25 +89,3 @@ func TestAuto70B(t *testing.T) {
 		t.Errorf("planning took %v", took)
 	}
 }
-
-// brute returns, for every subset of the candidates, the lowest cost at every peak: ascending peak, descending cost.
-func brute(s *schedule, cand []int, f *flow) []point {
-	best := map[int64]float64{}
-	d := f.keepAll()
-	for mask := range uint64(1) << len(cand) {
-		for k, v := range cand {
-			d[v] = decision(mask >> k & 1)
-		}
-		s.run(d, nil)
-		pk := s.peak()
-		if c, ok := best[pk]; !ok || s.cost < c {
-			best[pk] = s.cost
-		}
-	}
-	c := collector{}
-	dummy := &option{}
-	for pk, cost := range best {
-		c.ps = append(c.ps, point{peak: pk, cost: cost, opt: dummy})
-	}
-	return c.pareto()
-}
