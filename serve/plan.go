@@ -1,0 +1,210 @@
+package serve
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"loadline/compile"
+	"loadline/device"
+	"loadline/mem"
+	"loadline/model"
+)
+
+// Names of an engine's programs.
+const (
+	loadProgram = "load"
+	passProgram = "pass"
+)
+
+// Job is an engine before it has memory.
+type Job struct {
+	*compile.Job
+	Options Options   // with defaults filled in, and the number of blocks chosen
+	Promise *mem.Plan // of everything that New reserves
+}
+
+// Plan builds the job of an engine on dev. Where Options.Blocks is 0 and the memory limit does not hold MaxSeqs sequences
+// of Context tokens, it takes as many blocks as fit: sequences then wait for each other. One whole sequence has to fit; if
+// it does not, the error is a *DoesNotFitError.
+func Plan(o Options, dev device.Device) (*Job, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.filled()
+	if o.Blocks > 0 {
+		return one(o, dev)
+	}
+	width, most := o.width(), o.MaxSeqs*o.width()
+	o.Blocks = most
+	j, err := build(o, dev)
+	if err != nil || j.fits() {
+		return j, err
+	}
+	o.Blocks = width
+	least, err := one(o, dev)
+	if err != nil {
+		return nil, err
+	}
+	return largest(width, most, least, func(n int) (*Job, error) {
+		o.Blocks = n
+		return build(o, dev)
+	})
+}
+
+// one builds the job of o, or says that it does not fit.
+func one(o Options, dev device.Device) (*Job, error) {
+	j, err := build(o, dev)
+	if err != nil {
+		return nil, err
+	}
+	if !j.fits() {
+		return nil, doesNotFit(j, dev)
+	}
+	return j, nil
+}
+
+// build compiles the job of o, whether it fits or not.
+func build(o Options, dev device.Device) (*Job, error) {
+	g, err := model.PassGraph(o.Config, o.pass())
+	if err != nil {
+		return nil, err
+	}
+	c := compile.Options{Machine: o.Machine}
+	pass, err := compile.Step(g, c)
+	if err != nil {
+		return nil, err
+	}
+	load, err := compile.Step(model.RestoreGraph(loadProgram, model.StoredStates(g)...), c)
+	if err != nil {
+		return nil, err
+	}
+	fixed := o.buffers().parts()
+	fixed.Add(mem.Host, mem.Runtime, o.Runtime)
+	fixed.Add(mem.Device, mem.Workspace, dev.Scratch([]*compile.Program{pass, load}))
+	j, err := compile.NewJob(fixed, pass, load)
+	if err != nil {
+		return nil, err
+	}
+	return &Job{Job: j, Options: o, Promise: j.Plan()}, nil
+}
+
+func (j *Job) fits() bool { return j.Options.Memory == 0 || j.Promise.Memory() <= j.Options.Memory }
+
+// largest returns the job of the largest n in lo to hi−1 that fits; best is that of lo, which does.
+func largest(lo, hi int, best *Job, at func(n int) (*Job, error)) (*Job, error) {
+	var failed error
+	sort.Search(hi-1-lo, func(i int) bool { // the first that does not fit
+		j, err := at(lo + 1 + i)
+		if err != nil {
+			failed = err
+			return true
+		}
+		if j.fits() {
+			best = j
+		}
+		return !j.fits()
+	})
+	return best, failed
+}
+
+// DoesNotFitError says that not even one sequence fits into the memory limit, and what would.
+type DoesNotFitError struct {
+	Wanted  Options    // with the blocks of one sequence, or those asked for
+	Need    mem.Bytes  // the peak of that
+	Largest []mem.Line // its largest lines, at most four, largest first
+	Nearest *Options   // the nearest options that fit; nil if none do
+}
+
+// Error says what went wrong, in one line.
+func (e *DoesNotFitError) Error() string {
+	var lines []string
+	for _, l := range e.Largest {
+		lines = append(lines, l.String())
+	}
+	w := &e.Wanted
+	return fmt.Sprintf("serve: %s of %d tokens, for %s of at most %d, would bring the peak to %v, the memory limit is %v; largest: %s",
+		plural(w.Blocks, "KV block"), w.BlockSize, plural(w.MaxSeqs, "sequence"), w.Context, e.Need, w.Memory, strings.Join(lines, ", "))
+}
+
+// Advice says what to do, in one line.
+func (e *DoesNotFitError) Advice() string {
+	raise := fmt.Sprintf("raise the memory limit to %v", (e.Need+mem.MiB-1)/mem.MiB*mem.MiB)
+	n := e.Nearest
+	if n == nil {
+		return raise + ", or take a smaller model"
+	}
+	var changes []string
+	if n.MaxSeqs != e.Wanted.MaxSeqs {
+		changes = append(changes, plural(n.MaxSeqs, "sequence")+" at a time")
+	}
+	if n.PrefillChunk != min(e.Wanted.PrefillChunk, n.Context) {
+		changes = append(changes, fmt.Sprintf("a prefill chunk of %d", n.PrefillChunk))
+	}
+	if n.Context != e.Wanted.Context {
+		changes = append(changes, fmt.Sprintf("a context of %d tokens", n.Context))
+	}
+	if n.Blocks != e.Wanted.Blocks && n.Context == e.Wanted.Context {
+		changes = append(changes, plural(n.Blocks, "KV block"))
+	}
+	return raise + ", or take " + strings.Join(changes, " and ") + ", which fits"
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// minChunk is the smallest prefill chunk that is proposed: below it the weights are read too often.
+const minChunk = 16
+
+// doesNotFit describes j, which does not fit. It looks for the nearest options that do by giving up, one after the other,
+// blocks beyond those of one sequence, sequences, chunk and context, each as little as will do.
+func doesNotFit(j *Job, dev device.Device) error {
+	e := &DoesNotFitError{Wanted: j.Options, Need: j.Promise.Memory()}
+	for _, l := range j.Promise.Peak.Lines() {
+		if l.Tier.Memory() && len(e.Largest) < 4 {
+			e.Largest = append(e.Largest, l)
+		}
+	}
+	o := j.Options
+	steps := []struct {
+		now, least int
+		set        func(o *Options, n int)
+	}{
+		{o.Blocks, o.width(), func(o *Options, n int) { o.Blocks = n }},
+		{o.MaxSeqs, 1, func(o *Options, n int) { o.MaxSeqs = n }},
+		{o.PrefillChunk, min(minChunk, o.PrefillChunk), func(o *Options, n int) { o.PrefillChunk = n }},
+		{o.Context, 1, func(o *Options, n int) {
+			o.Context, o.PrefillChunk = n, min(o.PrefillChunk, n)
+			o.Blocks = o.width()
+		}},
+	}
+	for _, s := range steps {
+		if s.now == s.least {
+			continue
+		}
+		at := func(n int) (*Job, error) {
+			x := o
+			s.set(&x, n)
+			return build(x, dev)
+		}
+		least, err := at(s.least)
+		if err != nil {
+			return err
+		}
+		if !least.fits() {
+			s.set(&o, s.least)
+			continue
+		}
+		best, err := largest(s.least, s.now, least, at)
+		if err != nil {
+			return err
+		}
+		e.Nearest = &best.Options
+		break
+	}
+	return e
+}
