@@ -115,12 +115,12 @@ func (s Set) Gemm(c, a, b Mat, acc bool, ws []float32) {
 		return
 	}
 	tile, bp, ap := carve(ws, c.Rows, c.Cols, a.Cols)
-	for j := 0; j < c.Cols; j += nb {
-		j1 := min(j+nb, c.Cols)
-		for k := 0; k < a.Cols; k += blockK {
-			k1 := min(k+blockK, a.Cols)
+	for k := 0; k < a.Cols; k += blockK {
+		k1 := min(k+blockK, a.Cols)
+		for j := 0; j < c.Cols; j += nb {
+			j1 := min(j+nb, c.Cols)
 			s.t.packB(bp, b.Slice(k, k1, j, j1), (k1-k)*tileN)
-			s.block(c.Slice(0, c.Rows, j, j1), a.Slice(0, a.Rows, k, k1), bp, acc || k > 0, tile, ap)
+			s.block(c.Slice(0, c.Rows, j, j1), a.Slice(0, a.Rows, k, k1), bp, acc || k > 0, j == 0, tile, ap)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (s Set) GemmPacked(c, a Mat, b PackedB, j0 int, acc bool, ws []float32) {
 	np := roundUp(b.N, tileN)
 	for k := 0; k < a.Cols; k += blockK {
 		k1 := min(k+blockK, a.Cols)
-		s.block(c, a.Slice(0, a.Rows, k, k1), b.Data[k*np+j0*(k1-k):], acc || k > 0, tile, ap)
+		s.block(c, a.Slice(0, a.Rows, k, k1), b.Data[k*np+j0*(k1-k):], acc || k > 0, true, tile, ap)
 	}
 }
 
@@ -195,13 +195,15 @@ func carve(ws []float32, m, n, k int) (tile, bp, ap []float32) {
 	return ws[:tileM*tileN], ws[tileM*tileN:][:b], ws[tileM*tileN+b:]
 }
 
-// block adds (or stores) the product of one k block: c (M,N), a (M,kc), bp panels of kc rows.
-func (s Set) block(c, a Mat, bp []float32, acc bool, tile, ap []float32) {
+// block adds (or stores) the product of one k block: c (M,N), a (M,kc), bp panels of kc rows. fresh is
+// false when the call before had the same a, which is then still packed if it fits.
+func (s Set) block(c, a Mat, bp []float32, acc, fresh bool, tile, ap []float32) {
 	kc := a.Cols
+	fresh = fresh || c.Rows > blockM
 	pa, pb := kc*tileM+padA, kc*tileN // elements of a panel
 	for i0 := 0; i0 < c.Rows; i0 += blockM {
 		mb := min(blockM, c.Rows-i0)
-		for i := 0; i < mb; i += tileM {
+		for i := 0; fresh && i < mb; i += tileM {
 			r := min(tileM, mb-i)
 			s.t.packA(ap[i/tileM*pa:][:pa], a.Slice(i0+i, i0+i+r, 0, kc), r)
 		}

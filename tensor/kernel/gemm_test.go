@@ -286,3 +286,17 @@ func BenchmarkGemm(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMicro is the micro-kernel alone, operands in L1: the ceiling of BenchmarkGemm.
+func BenchmarkMicro(b *testing.B) {
+	for _, s := range Sets() {
+		b.Run(s.Name()+"/6x16x256/f32", func(b *testing.B) {
+			r := newRand()
+			x, w, c := random(r, tileM*blockK), random(r, tileN*blockK), random(r, tileM*tileN)
+			for b.Loop() {
+				s.t.micro(blockK, x, w, c, tileN, tileM, true)
+			}
+			b.ReportMetric(2*tileM*tileN*blockK*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+		})
+	}
+}

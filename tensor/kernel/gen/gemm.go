@@ -52,6 +52,13 @@ func micro(rows int) {
 		zero(y[2*r+1])
 	})
 	Label("start")
+	if rows == 6 { // the tile below is next: it may start from its C
+		for range 6 {
+			ADDQ(ldc, t)
+			PREFETCHT0(mem(t, 0))
+			PREFETCHT0(mem(t, 60))
+		}
+	}
 	step := func(u int) {
 		VMOVUPS(mem(b, 64*u), y[12])
 		VMOVUPS(mem(b, 64*u+32), y[13])
