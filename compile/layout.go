@@ -65,10 +65,11 @@ func use(p *Program, ids []int32) []int64 {
 	return d
 }
 
-// The hill climbing of place ends after improveMoves moves, or sooner in large programs.
+// Each climb ends after improveMoves moves, or sooner in large programs.
 const (
-	improveMoves = 400
+	improveMoves = 800
 	improveWork  = 200_000 // buffers placed
+	climbs       = 6       // orders that are improved
 )
 
 // place chooses offsets for ids and returns the arena's size.
@@ -98,29 +99,27 @@ func place(p *Program, ids []int32, bound int64) int64 {
 		span,
 		func(i int32) int64 { return p.Buffers[i].Bytes * span(i) },
 	}
-	var best []int64
-	var order []int32
-	improveOrder := true
-	size := int64(-1)
+	var tries []attempt
+	try := func(order []int32, down func(int32) bool) int64 {
+		w.down = down
+		n, _ := w.fit(order, bound)
+		tries = append(tries, attempt{order, down, n})
+		return n
+	}
 	for _, key := range keys {
 		o := slices.Clone(ids)
 		slices.SortStableFunc(o, func(a, b int32) int {
 			return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 		})
-		n, _ := w.firstFit(o)
-		if size < 0 || n < size {
-			size, best, order = n, slices.Clone(w.offset), o
-		}
-		if size <= bound {
-			break
+		if n := try(o, nil); n <= bound {
+			return w.settle(ids, n)
 		}
 	}
 	// Two ends: what lives long from the bottom up, as on a stack in order of birth or by another key; what lives for at
 	// most cut instructions from the top down, by size or by lifetime.
 	birth := func(i int32) int64 { return -int64(p.Buffers[i].First) }
-	for cut := int64(2); cut <= 64 && size > bound; cut *= 2 {
+	for cut := int64(2); cut <= 64; cut *= 2 {
 		short := func(i int32) bool { return span(i) <= cut }
-		w.down = short
 		for _, long := range []func(int32) int64{birth, keys[0], keys[1]} {
 			for _, brief := range []func(int32) int64{span, keys[0]} {
 				o := slices.Clone(ids)
@@ -135,52 +134,76 @@ func place(p *Program, ids []int32, bound int64) int64 {
 					}
 					return cmp.Or(cmp.Compare(long(b), long(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 				})
-				if n, _ := w.fit(o, bound); n < size {
-					size, best, order = n, slices.Clone(w.offset), nil
+				if n := try(o, short); n <= bound {
+					return w.settle(ids, n)
 				}
 			}
 		}
 	}
-	if order == nil {
-		improveOrder = false
-	}
-	rng := uint64(len(order)) + 1
-	for k := 0; improveOrder && k < improveWork/len(order) && k < improveMoves && size > bound; k++ {
-		_, top := w.firstFit(order)
-		rng = rng*6364136223846793005 + 1442695040888963407
-		pick := int(rng >> 33)
-		from := top // in turn, the buffer at the top or any other
-		if k%3 == 2 {
-			from = pick % len(order)
+	slices.SortStableFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
+	for k := range min(climbs, len(tries)) {
+		w.climb(&tries[k], bound)
+		if tries[k].size < tries[0].size {
+			tries[0] = tries[k]
 		}
-		o := slices.Clone(order)
-		x := o[from]
-		o = slices.Insert(slices.Delete(o, from, from+1), pick/7%(from+1), x)
-		if n, _ := w.firstFit(o); n <= size {
-			if n < size {
-				best = slices.Clone(w.offset)
-			}
-			size, order = n, o
+		if tries[0].size <= bound {
+			break
 		}
 	}
+	w.down = tries[0].down
+	n, _ := w.fit(tries[0].order, bound)
+	return w.settle(ids, n)
+}
+
+// attempt is an order of placing and the size that it reaches.
+type attempt struct {
+	order []int32
+	down  func(int32) bool
+	size  int64
+}
+
+// settle writes the offsets of the last fit into the program.
+func (w *placer) settle(ids []int32, size int64) int64 {
 	for _, i := range ids {
-		p.Buffers[i].Offset = best[i]
+		w.p.Buffers[i].Offset = w.offset[i]
 	}
 	return size
 }
 
-// placer is the scratch of firstFit.
+// climb improves an attempt by moving buffers forward in its order: in turn the one that reaches the top, or any.
+func (w *placer) climb(a *attempt, bound int64) {
+	w.down = a.down
+	rng := uint64(len(a.order)) + 1
+	o := make([]int32, len(a.order))
+	for k := 0; k < improveWork/len(a.order) && k < improveMoves && a.size > bound; k++ {
+		_, from := w.fit(a.order, bound)
+		rng = rng*6364136223846793005 + 1442695040888963407
+		pick := int(rng >> 33)
+		if k%3 == 2 {
+			from = pick % len(o)
+		}
+		copy(o, a.order)
+		to := pick / 7 % (from + 1)
+		if k%2 == 0 {
+			o[from], o[to] = o[to], o[from]
+		} else {
+			x := o[from]
+			copy(o[to+1:from+1], o[to:from])
+			o[to] = x
+		}
+		if n, _ := w.fit(o, bound); n <= a.size {
+			a.size = n
+			copy(a.order, o)
+		}
+	}
+}
+
+// placer is the scratch of fit.
 type placer struct {
 	p      *Program
 	offset []int64
 	active []int32 // placed buffers, by offset
 	down   func(i int32) bool
-}
-
-// firstFit is fit from the bottom up.
-func (w *placer) firstFit(order []int32) (size int64, top int) {
-	w.down = nil
-	return w.fit(order, 0)
 }
 
 // fit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time; those for
