@@ -35,7 +35,8 @@ func (o ZeroOptions) Validate() error {
 //	2      reduce-scatter when complete    own shard, then all-gather      whole
 //	3      reduce-scatter when complete    own shard                       gathered before each use
 //
-// Sums are taken in rank order for every element and norms by fixed blocks, so all stages give the same bits. Tensors of
+// Sums are taken in rank order for every element and norms by fixed blocks, so all stages give the same bits. With
+// accumulation that asks every stage to sum each micro-batch over ranks before it is accumulated. Tensors of
 // one axis stay whole in stage 3. A gathered weight is never kept for the backward half: recompute gathers it again.
 func Zero(g *graph.Graph, o ZeroOptions) (*graph.Graph, error) {
 	if err := o.Validate(); err != nil {
@@ -154,11 +155,11 @@ func (z *zero) node(n *graph.Node) {
 		return
 	}
 	saved := z.gatherOperands(n)
-	var acc []int // outputs that continue a sharded accumulator
+	var acc []int // outputs that continue an accumulator
 	restore := map[graph.Value]graph.Value{}
 	for i, v := range n.Out {
 		x := &z.old.Values[v]
-		if z.o.Stage >= 2 && x.Kind == graph.State && x.Purpose == mem.Grads && !isZero(n) {
+		if x.Kind == graph.State && x.Purpose == mem.Grads && !isZero(n) {
 			acc = append(acc, i)
 			for _, in := range n.In { // the first contribution starts afresh, later ones continue a Temp
 				if in != graph.None && z.old.Values[in].Root == x.Root && in == x.Root {
@@ -179,7 +180,11 @@ func (z *zero) node(n *graph.Node) {
 		if z.latest[x.Root] != v {
 			continue
 		}
-		s := z.Apply(graph.ReduceScatter{Ranks: z.o.Ranks}, z.to[v])[0]
+		var sum graph.Op = graph.AllReduce{Ranks: z.o.Ranks}
+		if z.o.Stage >= 2 {
+			sum = graph.ReduceScatter{Ranks: z.o.Ranks}
+		}
+		s := z.Apply(sum, z.to[v])[0]
 		z.to[x.Root] = z.Apply(graph.AddOp{}, z.to[x.Root], s)[0]
 	}
 	for v, to := range saved {
@@ -211,15 +216,15 @@ func (z *zero) sum(d graph.Value) graph.Value {
 	x := &z.old.Values[d]
 	var s graph.Value
 	switch {
-	case z.o.Stage >= 2 && x.Kind == graph.State: // summed micro-batch by micro-batch
+	case x.Kind == graph.State && z.o.Stage == 1: // summed micro-batch by micro-batch, whole
+		s = z.Apply(graph.ShardSlice{Ranks: z.o.Ranks}, z.to[d])[0]
+		z.G.Values[s].Purpose = mem.Grads
+	case x.Kind == graph.State: // summed micro-batch by micro-batch
 		s = z.to[d]
 	case z.o.Stage >= 1:
 		s = z.Apply(graph.ReduceScatter{Ranks: z.o.Ranks}, z.to[d])[0]
 	default:
 		s = z.Apply(graph.AllReduce{Ranks: z.o.Ranks}, z.to[d])[0]
-		if x.Kind == graph.State {
-			z.to[d] = s
-		}
 	}
 	z.summed[d] = s
 	return s
