@@ -28,10 +28,10 @@ func TestTraffic(t *testing.T) {
 		}
 		kinds = append(kinds, r)
 	}
-	answers := alone(t, dev, Options{Config: c, Context: 64}, kinds...)
+	answers := alone(t, dev, Options{Config: c, Context: 80}, kinds...)
 	var preemptions, hits, copied int64
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{Config: c, Context: 64 + rapid.IntRange(0, 20).Draw(t, "context"), MaxSeqs: rapid.IntRange(2, 5).Draw(t, "seqs")}
+		o := Options{Config: c, Context: 80 + rapid.IntRange(0, 20).Draw(t, "context"), MaxSeqs: rapid.IntRange(2, 5).Draw(t, "seqs")}
 		o.BlockSize = rapid.IntRange(1, 20).Draw(t, "block")
 		o.PrefillChunk = rapid.IntRange(1, 50).Draw(t, "chunk")
 		o.NoCache = rapid.Bool().Draw(t, "no cache")
