@@ -95,6 +95,12 @@ func swiGLUAVX2(out []float32, gate []float32, up []float32)
 func swiGLUGradAVX2(dgate []float32, dup []float32, dout []float32, gate []float32, up []float32)
 
 //go:noescape
+func geluAVX2(out []float32, x []float32)
+
+//go:noescape
+func geluGradAVX2(dx []float32, dy []float32, x []float32)
+
+//go:noescape
 func geluTanhAVX2(out []float32, x []float32)
 
 //go:noescape

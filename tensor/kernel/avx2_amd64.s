@@ -62,14 +62,14 @@ DATA avx2_minusInf<>+24(SB)/4, $0xff800000
 DATA avx2_minusInf<>+28(SB)/4, $0xff800000
 GLOBL avx2_minusInf<>(SB), RODATA|NOPTR, $32
 
-DATA avx2_expLo<>+0(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+4(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+8(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+12(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+16(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+20(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+24(SB)/4, $0xc2d00000
-DATA avx2_expLo<>+28(SB)/4, $0xc2d00000
+DATA avx2_expLo<>+0(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+4(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+8(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+12(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+16(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+20(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+24(SB)/4, $0xc2aeac4f
+DATA avx2_expLo<>+28(SB)/4, $0xc2aeac4f
 GLOBL avx2_expLo<>(SB), RODATA|NOPTR, $32
 
 DATA avx2_expHi<>+0(SB)/4, $0x42b20000
@@ -171,6 +171,86 @@ DATA avx2_e6<>+20(SB)/4, $0x3ab511e7
 DATA avx2_e6<>+24(SB)/4, $0x3ab511e7
 DATA avx2_e6<>+28(SB)/4, $0x3ab511e7
 GLOBL avx2_e6<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_minusHalf<>+0(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+4(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+8(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+12(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+16(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+20(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+24(SB)/4, $0xbf000000
+DATA avx2_minusHalf<>+28(SB)/4, $0xbf000000
+GLOBL avx2_minusHalf<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erfP<>+0(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+4(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+8(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+12(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+16(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+20(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+24(SB)/4, $0x3e6d3388
+DATA avx2_erfP<>+28(SB)/4, $0x3e6d3388
+GLOBL avx2_erfP<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erf1<>+0(SB)/4, $0x3e027906
+DATA avx2_erf1<>+4(SB)/4, $0x3e027906
+DATA avx2_erf1<>+8(SB)/4, $0x3e027906
+DATA avx2_erf1<>+12(SB)/4, $0x3e027906
+DATA avx2_erf1<>+16(SB)/4, $0x3e027906
+DATA avx2_erf1<>+20(SB)/4, $0x3e027906
+DATA avx2_erf1<>+24(SB)/4, $0x3e027906
+DATA avx2_erf1<>+28(SB)/4, $0x3e027906
+GLOBL avx2_erf1<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erf2<>+0(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+4(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+8(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+12(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+16(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+20(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+24(SB)/4, $0xbe11a98e
+DATA avx2_erf2<>+28(SB)/4, $0xbe11a98e
+GLOBL avx2_erf2<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erf3<>+0(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+4(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+8(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+12(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+16(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+20(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+24(SB)/4, $0x3f35f0e3
+DATA avx2_erf3<>+28(SB)/4, $0x3f35f0e3
+GLOBL avx2_erf3<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erf4<>+0(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+4(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+8(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+12(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+16(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+20(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+24(SB)/4, $0xbf3a00e3
+DATA avx2_erf4<>+28(SB)/4, $0xbf3a00e3
+GLOBL avx2_erf4<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_erf5<>+0(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+4(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+8(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+12(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+16(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+20(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+24(SB)/4, $0x3f07dc22
+DATA avx2_erf5<>+28(SB)/4, $0x3f07dc22
+GLOBL avx2_erf5<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_rootTau<>+0(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+4(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+8(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+12(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+16(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+20(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+24(SB)/4, $0x3ecc422a
+DATA avx2_rootTau<>+28(SB)/4, $0x3ecc422a
+GLOBL avx2_rootTau<>(SB), RODATA|NOPTR, $32
 
 DATA avx2_geluA<>+0(SB)/4, $0x3d372713
 DATA avx2_geluA<>+4(SB)/4, $0x3d372713
@@ -2332,6 +2412,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y1
 	VMINPS       Y0, Y1, Y0
 	VMOVUPS      avx2_expLo<>+0(SB), Y1
+	VCMPPS       $0x01, Y1, Y0, Y14
 	VMAXPS       Y0, Y1, Y0
 	VMOVUPS      avx2_magic<>+0(SB), Y1
 	VFMADD231PS  avx2_log2e<>+0(SB), Y0, Y1
@@ -2354,6 +2435,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y1, Y1
 	VMULPS       Y3, Y2, Y2
 	VMULPS       Y1, Y2, Y0
+	VANDNPS      Y0, Y14, Y0
 	VMOVUPS      Y0, (R8)(AX*4)
 	ADDQ         $0x08, AX
 	CMPQ         AX, CX
@@ -2370,6 +2452,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y1
 	VMINPS       Y0, Y1, Y0
 	VMOVUPS      avx2_expLo<>+0(SB), Y1
+	VCMPPS       $0x01, Y1, Y0, Y14
 	VMAXPS       Y0, Y1, Y0
 	VMOVUPS      avx2_magic<>+0(SB), Y1
 	VFMADD231PS  avx2_log2e<>+0(SB), Y0, Y1
@@ -2392,6 +2475,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y1, Y1
 	VMULPS       Y3, Y2, Y2
 	VMULPS       Y1, Y2, Y0
+	VANDNPS      Y0, Y14, Y0
 	VMASKMOVPS   Y0, Y15, (R8)(AX*4)
 
 done:
@@ -2404,7 +2488,7 @@ TEXT ·expShiftAVX2(SB), NOSPLIT, $0-64
 	MOVQ         out_base+0(FP), R8
 	MOVQ         x_base+24(FP), R9
 	MOVQ         x_len+32(FP), CX
-	VBROADCASTSS shift+48(FP), Y14
+	VBROADCASTSS shift+48(FP), Y12
 	VXORPS       Y0, Y0, Y0
 	VXORPS       Y1, Y1, Y1
 	VXORPS       Y2, Y2, Y2
@@ -2415,10 +2499,11 @@ TEXT ·expShiftAVX2(SB), NOSPLIT, $0-64
 
 loop:
 	VMOVUPS      (R9)(AX*4), Y4
-	VSUBPS       Y14, Y4, Y4
+	VSUBPS       Y12, Y4, Y4
 	VMOVUPS      avx2_expHi<>+0(SB), Y5
 	VMINPS       Y4, Y5, Y4
 	VMOVUPS      avx2_expLo<>+0(SB), Y5
+	VCMPPS       $0x01, Y5, Y4, Y14
 	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      avx2_magic<>+0(SB), Y5
 	VFMADD231PS  avx2_log2e<>+0(SB), Y4, Y5
@@ -2441,6 +2526,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y5, Y5
 	VMULPS       Y7, Y6, Y6
 	VMULPS       Y5, Y6, Y4
+	VANDNPS      Y4, Y14, Y4
 	VMOVUPS      Y4, (R8)(AX*4)
 	VEXTRACTF128 $0x01, Y4, X5
 	VCVTPS2PD    X5, Y5
@@ -2448,10 +2534,11 @@ loop:
 	VADDPD       Y4, Y0, Y0
 	VADDPD       Y5, Y1, Y1
 	VMOVUPS      32(R9)(AX*4), Y4
-	VSUBPS       Y14, Y4, Y4
+	VSUBPS       Y12, Y4, Y4
 	VMOVUPS      avx2_expHi<>+0(SB), Y5
 	VMINPS       Y4, Y5, Y4
 	VMOVUPS      avx2_expLo<>+0(SB), Y5
+	VCMPPS       $0x01, Y5, Y4, Y14
 	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      avx2_magic<>+0(SB), Y5
 	VFMADD231PS  avx2_log2e<>+0(SB), Y4, Y5
@@ -2474,6 +2561,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y5, Y5
 	VMULPS       Y7, Y6, Y6
 	VMULPS       Y5, Y6, Y4
+	VANDNPS      Y4, Y14, Y4
 	VMOVUPS      Y4, 32(R8)(AX*4)
 	VEXTRACTF128 $0x01, Y4, X5
 	VCVTPS2PD    X5, Y5
@@ -2490,10 +2578,11 @@ tail:
 	CMPQ         CX, $0x08
 	JL           masked0
 	VMOVUPS      (R9)(AX*4), Y4
-	VSUBPS       Y14, Y4, Y4
+	VSUBPS       Y12, Y4, Y4
 	VMOVUPS      avx2_expHi<>+0(SB), Y5
 	VMINPS       Y4, Y5, Y4
 	VMOVUPS      avx2_expLo<>+0(SB), Y5
+	VCMPPS       $0x01, Y5, Y4, Y14
 	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      avx2_magic<>+0(SB), Y5
 	VFMADD231PS  avx2_log2e<>+0(SB), Y4, Y5
@@ -2516,6 +2605,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y5, Y5
 	VMULPS       Y7, Y6, Y6
 	VMULPS       Y5, Y6, Y4
+	VANDNPS      Y4, Y14, Y4
 	VMOVUPS      Y4, (R8)(AX*4)
 	VEXTRACTF128 $0x01, Y4, X5
 	VCVTPS2PD    X5, Y5
@@ -2533,10 +2623,11 @@ masked0:
 	NEGQ         CX
 	VMOVDQU      32(DX)(CX*4), Y15
 	VMASKMOVPS   (R9)(AX*4), Y15, Y4
-	VSUBPS       Y14, Y4, Y4
+	VSUBPS       Y12, Y4, Y4
 	VMOVUPS      avx2_expHi<>+0(SB), Y5
 	VMINPS       Y4, Y5, Y4
 	VMOVUPS      avx2_expLo<>+0(SB), Y5
+	VCMPPS       $0x01, Y5, Y4, Y14
 	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      avx2_magic<>+0(SB), Y5
 	VFMADD231PS  avx2_log2e<>+0(SB), Y4, Y5
@@ -2559,6 +2650,7 @@ masked0:
 	VPADDD       avx2_one<>+0(SB), Y5, Y5
 	VMULPS       Y7, Y6, Y6
 	VMULPS       Y5, Y6, Y4
+	VANDNPS      Y4, Y14, Y4
 	VMASKMOVPS   Y4, Y15, (R8)(AX*4)
 	VANDPS       Y15, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
@@ -2575,10 +2667,11 @@ masked1:
 	NEGQ         CX
 	VMOVDQU      32(DX)(CX*4), Y15
 	VMASKMOVPS   32(R9)(AX*4), Y15, Y4
-	VSUBPS       Y14, Y4, Y4
+	VSUBPS       Y12, Y4, Y4
 	VMOVUPS      avx2_expHi<>+0(SB), Y5
 	VMINPS       Y4, Y5, Y4
 	VMOVUPS      avx2_expLo<>+0(SB), Y5
+	VCMPPS       $0x01, Y5, Y4, Y14
 	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      avx2_magic<>+0(SB), Y5
 	VFMADD231PS  avx2_log2e<>+0(SB), Y4, Y5
@@ -2601,6 +2694,7 @@ masked1:
 	VPADDD       avx2_one<>+0(SB), Y5, Y5
 	VMULPS       Y7, Y6, Y6
 	VMULPS       Y5, Y6, Y4
+	VANDNPS      Y4, Y14, Y4
 	VMASKMOVPS   Y4, Y15, 32(R8)(AX*4)
 	VANDPS       Y15, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
@@ -2637,6 +2731,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2659,6 +2754,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (R8)(AX*4)
@@ -2678,6 +2774,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2700,6 +2797,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (R8)(AX*4)
@@ -2726,6 +2824,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2748,6 +2847,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMULPS       Y5, Y0, Y0
@@ -2769,6 +2869,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2791,6 +2892,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMULPS       Y5, Y0, Y0
@@ -2822,6 +2924,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2844,6 +2947,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y8, Y1
 	VSUBPS       Y1, Y8, Y2
@@ -2872,6 +2976,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2894,6 +2999,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y8, Y1
 	VSUBPS       Y1, Y8, Y2
@@ -2904,6 +3010,251 @@ tail:
 	VMULPS       Y2, Y6, Y6
 	VMASKMOVPS   Y6, Y15, (R8)(AX*4)
 	VMASKMOVPS   Y0, Y15, (R9)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func geluAVX2(out []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), NOSPLIT, $0-48
+	MOVQ out_base+0(FP), R8
+	MOVQ x_base+24(FP), R9
+	MOVQ out_len+8(FP), CX
+	XORQ AX, AX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (R9)(AX*4), Y0
+	VMULPS       Y0, Y0, Y1
+	VMULPS       avx2_minusHalf<>+0(SB), Y1, Y1
+	VMOVUPS      avx2_expHi<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      avx2_magic<>+0(SB), Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VMOVUPS      avx2_e6<>+0(SB), Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_one<>+0(SB), Y4, Y4
+	VPADDD       avx2_one<>+0(SB), Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
+	VMOVUPS      avx2_sign<>+0(SB), Y2
+	VANDNPS      Y0, Y2, Y3
+	VMOVUPS      avx2_one<>+0(SB), Y2
+	VFMADD132PS  avx2_erfP<>+0(SB), Y2, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMOVUPS      avx2_erf5<>+0(SB), Y4
+	VFMADD213PS  avx2_erf4<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf3<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf2<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf1<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VBLENDVPS    Y0, Y4, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (R8)(AX*4)
+	ADDQ         $0x08, AX
+	CMPQ         AX, CX
+	JLE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	SUBQ         AX, CX
+	JZ           done
+	LEAQ         avx2_masks<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y15
+	VMASKMOVPS   (R9)(AX*4), Y15, Y0
+	VMULPS       Y0, Y0, Y1
+	VMULPS       avx2_minusHalf<>+0(SB), Y1, Y1
+	VMOVUPS      avx2_expHi<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      avx2_magic<>+0(SB), Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VMOVUPS      avx2_e6<>+0(SB), Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_one<>+0(SB), Y4, Y4
+	VPADDD       avx2_one<>+0(SB), Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
+	VMOVUPS      avx2_sign<>+0(SB), Y2
+	VANDNPS      Y0, Y2, Y3
+	VMOVUPS      avx2_one<>+0(SB), Y2
+	VFMADD132PS  avx2_erfP<>+0(SB), Y2, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMOVUPS      avx2_erf5<>+0(SB), Y4
+	VFMADD213PS  avx2_erf4<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf3<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf2<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf1<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VBLENDVPS    Y0, Y4, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VMASKMOVPS   Y0, Y15, (R8)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func geluGradAVX2(dx []float32, dy []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluGradAVX2(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), R8
+	MOVQ dy_base+24(FP), R9
+	MOVQ x_base+48(FP), R10
+	MOVQ dx_len+8(FP), CX
+	XORQ AX, AX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (R10)(AX*4), Y0
+	VMOVUPS      (R9)(AX*4), Y6
+	VMULPS       Y0, Y0, Y1
+	VMULPS       avx2_minusHalf<>+0(SB), Y1, Y1
+	VMOVUPS      avx2_expHi<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      avx2_magic<>+0(SB), Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VMOVUPS      avx2_e6<>+0(SB), Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_one<>+0(SB), Y4, Y4
+	VPADDD       avx2_one<>+0(SB), Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
+	VMOVUPS      avx2_sign<>+0(SB), Y2
+	VANDNPS      Y0, Y2, Y3
+	VMOVUPS      avx2_one<>+0(SB), Y2
+	VFMADD132PS  avx2_erfP<>+0(SB), Y2, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMOVUPS      avx2_erf5<>+0(SB), Y4
+	VFMADD213PS  avx2_erf4<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf3<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf2<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf1<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VBLENDVPS    Y0, Y4, Y2, Y2
+	VMULPS       avx2_rootTau<>+0(SB), Y1, Y1
+	VFMADD213PS  Y2, Y0, Y1
+	VMULPS       Y1, Y6, Y6
+	VMOVUPS      Y6, (R8)(AX*4)
+	ADDQ         $0x08, AX
+	CMPQ         AX, CX
+	JLE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	SUBQ         AX, CX
+	JZ           done
+	LEAQ         avx2_masks<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y15
+	VMASKMOVPS   (R10)(AX*4), Y15, Y0
+	VMASKMOVPS   (R9)(AX*4), Y15, Y6
+	VMULPS       Y0, Y0, Y1
+	VMULPS       avx2_minusHalf<>+0(SB), Y1, Y1
+	VMOVUPS      avx2_expHi<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      avx2_magic<>+0(SB), Y2
+	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
+	VSUBPS       avx2_magic<>+0(SB), Y2, Y3
+	VFNMADD231PS avx2_ln2hi<>+0(SB), Y3, Y1
+	VFNMADD231PS avx2_ln2lo<>+0(SB), Y3, Y1
+	VMOVUPS      avx2_e6<>+0(SB), Y3
+	VFMADD213PS  avx2_e5<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e4<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e3<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_e2<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VFMADD213PS  avx2_one<>+0(SB), Y1, Y3
+	VPSUBD       avx2_magic<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_one<>+0(SB), Y4, Y4
+	VPADDD       avx2_one<>+0(SB), Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
+	VMOVUPS      avx2_sign<>+0(SB), Y2
+	VANDNPS      Y0, Y2, Y3
+	VMOVUPS      avx2_one<>+0(SB), Y2
+	VFMADD132PS  avx2_erfP<>+0(SB), Y2, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMOVUPS      avx2_erf5<>+0(SB), Y4
+	VFMADD213PS  avx2_erf4<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf3<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf2<>+0(SB), Y3, Y4
+	VFMADD213PS  avx2_erf1<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VBLENDVPS    Y0, Y4, Y2, Y2
+	VMULPS       avx2_rootTau<>+0(SB), Y1, Y1
+	VFMADD213PS  Y2, Y0, Y1
+	VMULPS       Y1, Y6, Y6
+	VMASKMOVPS   Y6, Y15, (R8)(AX*4)
 
 done:
 	VZEROUPPER
@@ -2930,6 +3281,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2952,6 +3304,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (R8)(AX*4)
@@ -2976,6 +3329,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y1, Y14
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y1, Y2
@@ -2998,6 +3352,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y1
+	VANDNPS      Y1, Y14, Y1
 	VADDPS       avx2_one<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (R8)(AX*4)
@@ -3040,6 +3395,7 @@ loop:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y5, Y2, Y5
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y5, Y14
 	VMAXPS       Y5, Y2, Y5
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y5, Y2
@@ -3062,6 +3418,7 @@ loop:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y5
+	VANDNPS      Y5, Y14, Y5
 	VADDPS       Y8, Y5, Y1
 	VDIVPS       Y1, Y8, Y1
 	VMULPS       Y1, Y5, Y2
@@ -3096,6 +3453,7 @@ tail:
 	VMOVUPS      avx2_expHi<>+0(SB), Y2
 	VMINPS       Y5, Y2, Y5
 	VMOVUPS      avx2_expLo<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y5, Y14
 	VMAXPS       Y5, Y2, Y5
 	VMOVUPS      avx2_magic<>+0(SB), Y2
 	VFMADD231PS  avx2_log2e<>+0(SB), Y5, Y2
@@ -3118,6 +3476,7 @@ tail:
 	VPADDD       avx2_one<>+0(SB), Y2, Y2
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y3, Y5
+	VANDNPS      Y5, Y14, Y5
 	VADDPS       Y8, Y5, Y1
 	VDIVPS       Y1, Y8, Y1
 	VMULPS       Y1, Y5, Y2

@@ -1,7 +1,7 @@
 package kernel
 
-// Exp is the exponential, in place, within 1 ulp (2 in the denormal range); 0 below -104, +Inf above 88.73,
-// NaN of NaN:
+// Exp is the exponential, in place, within 1 ulp; a set may give 0 where the result is below 2⁻¹²⁶. +Inf
+// above 88.73, NaN of NaN:
 //
 //	for i := range out { out[i] = float32(math.Exp(float64(x[i]))) }
 func (s Set) Exp(out, x []float32) {

@@ -24,7 +24,7 @@ var avx2Table = table{
 	sumMul: sumMulAVX2, sumMul3: sumMul3AVX2, max: maxAVX2,
 	exp: expAVX2, expShift: expShiftAVX2, silu: siluAVX2,
 	swiGLU: swiGLUAVX2, swiGLUGrad: swiGLUGradAVX2,
-	gelu: geluGeneric, geluGrad: geluGradGeneric,
+	gelu: geluAVX2, geluGrad: geluGradAVX2,
 	geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
 	adamW: adamWAVX2, rope: ropeAVX2,
 }

@@ -6,13 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// expv makes v its exponential, with temporaries t, p and q. exp(x) = 2ⁿ·exp(r), r = x - n·ln 2; the
-// scaling is by two powers of two, so that results round once into the denormal range and overflow to
-// +Inf, and NaN stays. Cody and Waite, "Software Manual for the Elementary Functions", 1980.
+// expv makes v its exponential, with temporaries t, p, q and y14. exp(x) = 2ⁿ·exp(r), r = x - n·ln 2; the
+// scaling is by two powers of two, so that it overflows to +Inf, and NaN stays. Results below 2⁻¹²⁶ are
+// zero: denormals cost a microcode assist each, and softmax meets many keys far below the largest.
+// Cody and Waite, "Software Manual for the Elementary Functions", 1980.
 func expv(v, t, p, q reg.VecPhysical) {
+	small := y[14]
 	VMOVUPS(consts["expHi"], t)
 	VMINPS(v, t, v) // a NaN in the first operand here, Intel's second source, is the result
 	VMOVUPS(consts["expLo"], t)
+	VCMPPS(Imm(1), t, v, small) // v < lo
 	VMAXPS(v, t, v)
 	VMOVUPS(consts["magic"], t)
 	VFMADD231PS(consts["log2e"], v, t) // the low bits of t are n
@@ -32,6 +35,7 @@ func expv(v, t, p, q reg.VecPhysical) {
 	VPADDD(consts["one"], t, t)
 	VMULPS(q, p, p)
 	VMULPS(t, p, v)
+	VANDNPS(v, small, v)
 }
 
 // onePlusExpMinus makes d = 1 + exp(-g).
@@ -79,6 +83,21 @@ func exps() {
 			a.store(y[6], p[0])
 			a.store(y[0], p[1])
 		})
+	each("geluAVX2", "func(out, x []float32)", []string{"out", "x"}, nothing, func(a access, p []Mem) {
+		a.load(p[1], y[0])
+		phi()
+		VMULPS(y[2], y[0], y[0])
+		a.store(y[0], p[0])
+	})
+	each("geluGradAVX2", "func(dx, dy, x []float32)", []string{"dx", "dy", "x"}, nothing, func(a access, p []Mem) {
+		a.load(p[2], y[0])
+		a.load(p[1], y[6])
+		phi()
+		VMULPS(consts["rootTau"], y[1], y[1])
+		VFMADD213PS(y[2], y[0], y[1])
+		VMULPS(y[1], y[6], y[6])
+		a.store(y[6], p[0])
+	})
 	each("geluTanhAVX2", "func(out, x []float32)", []string{"out", "x"}, nothing, func(a access, p []Mem) {
 		a.load(p[1], y[0])
 		VMULPS(y[0], y[0], y[1])
@@ -124,19 +143,40 @@ func exps() {
 		})
 }
 
+// phi makes, of x in y0, y1 = exp(-x²/2) and y2 = the normal distribution function, by erfc(z) =
+// exp(-z²)·t·P(t), t = 1/(1+pz), |err| <= 1.5e-7: Abramowitz and Stegun, 7.1.26. Clobbers y3 to y5.
+func phi() {
+	VMULPS(y[0], y[0], y[1])
+	VMULPS(consts["minusHalf"], y[1], y[1])
+	expv(y[1], y[2], y[3], y[4])
+	VMOVUPS(consts["sign"], y[2])
+	VANDNPS(y[0], y[2], y[3]) // |x|
+	VMOVUPS(consts["one"], y[2])
+	VFMADD132PS(consts["erfP"], y[2], y[3])
+	VDIVPS(y[3], y[2], y[3]) // t
+	VMOVUPS(consts["erf5"], y[4])
+	for _, c := range []string{"erf4", "erf3", "erf2", "erf1"} {
+		VFMADD213PS(consts[c], y[3], y[4])
+	}
+	VMULPS(y[3], y[4], y[4])
+	VMULPS(y[1], y[4], y[4]) // the tail beyond |x|
+	VSUBPS(y[4], y[2], y[2])
+	VBLENDVPS(y[0], y[4], y[2], y[2])
+}
+
 // expShift is exp(x-shift) with the sum of the results in 16 float64 lanes.
 func expShift() {
 	fn("expShiftAVX2", "func(out, x []float32, shift float32) float64")
 	Load(Param("out").Base(), pointers[0])
 	Load(Param("x").Base(), pointers[1])
 	Load(Param("x").Len(), reg.RCX)
-	broadcast("shift", y[14])
+	broadcast("shift", y[12])
 	for i := range 4 {
 		zero(y[i])
 	}
 	reduceLoop(2, 2, func(a access, g int, p []Mem) {
 		a.load(p[1], y[4])
-		VSUBPS(y[14], y[4], y[4])
+		VSUBPS(y[12], y[4], y[4])
 		expv(y[4], y[5], y[6], y[7])
 		a.store(y[4], p[0])
 		if a.masked {

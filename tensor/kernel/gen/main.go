@@ -7,6 +7,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -84,7 +85,7 @@ func constants() {
 	number("minusInf", math.Inf(-1))
 	// exp: the range, 1.5·2²³ that rounds to an integer, ln 2 in two parts (the first of ten bits, so that
 	// its product with an integer is exact), and a minimax polynomial of degree 6 on |r| <= ln 2 / 2.
-	number("expLo", -104)
+	word("expLo", 0xc2aeac4f) // -87.33654, just above 2⁻¹²⁶
 	number("expHi", 89)
 	number("log2e", math.Log2E)
 	number("magic", 0x1.8p23)
@@ -95,6 +96,12 @@ func constants() {
 	number("e4", 0.04166839079)
 	number("e5", 0.008368745116)
 	number("e6", 0.001381453999)
+	number("minusHalf", -0.5)
+	number("erfP", 0.3275911/math.Sqrt2)
+	for i, a := range []float64{0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429} {
+		number(fmt.Sprintf("erf%d", i+1), a/2)
+	}
+	number("rootTau", 1/(math.Sqrt2*math.SqrtPi))
 	number("geluA", 0.044715)
 	number("gelu3A", 3*0.044715)
 	number("gelu2C", 2*0.7978845608028654)
