@@ -1,0 +1,188 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"loadline/model"
+	"loadline/model/safetensors"
+)
+
+// runBytes is the buffer in which strided elements are gathered and scattered.
+const runBytes = 32 << 10
+
+// ModelFile is model.safetensors being written State by State, each in pieces of any number of elements. The States lie in published
+// tensors, perhaps transposed or beside others, so bytes go to their places in any order.
+//
+// Invariant: Close accepts the file only when every element of every State has been written once.
+type ModelFile struct {
+	w       *Writer
+	f       *os.File
+	offset  map[string]int64 // of each published tensor
+	params  map[string]*progress
+	bytes   int64 // of the file
+	scratch [runBytes]byte
+}
+
+// progress is how much of a State has passed.
+type progress struct {
+	model.Param
+	at int // elements
+}
+
+func follow(params []model.Param) map[string]*progress {
+	all := make(map[string]*progress, len(params))
+	for _, p := range params {
+		all[p.Name] = &progress{Param: p}
+	}
+	return all
+}
+
+// published lists the tensors that params lie in, in order of first use.
+func published(params []model.Param) []safetensors.Info {
+	var infos []safetensors.Info
+	seen := map[string]bool{}
+	for _, p := range params {
+		for _, c := range p.Pieces {
+			if seen[c.Name] {
+				continue
+			}
+			seen[c.Name] = true
+			i := safetensors.Info{Name: c.Name, DType: safetensors.F32}
+			for _, n := range c.Shape {
+				i.Shape = append(i.Shape, int64(n))
+			}
+			infos = append(infos, i)
+		}
+	}
+	return infos
+}
+
+// Model begins model.safetensors for the parameters of a model.
+func (w *Writer) Model(params []model.Param) (*ModelFile, error) {
+	m := &ModelFile{w: w, params: follow(params), offset: map[string]int64{}}
+	if err := m.open(published(params)); err != nil {
+		return nil, fmt.Errorf("checkpoint: step %d: %s: %w", w.step, ModelName, err)
+	}
+	return m, nil
+}
+
+// open makes the file with its header and its full length.
+func (m *ModelFile) open(infos []safetensors.Info) (err error) {
+	path := filepath.Join(m.w.temp, ModelName)
+	if err := m.w.dir.before("create", path); err != nil {
+		return err
+	}
+	header, infos, err := header(path, infos)
+	if err != nil {
+		return err
+	}
+	for _, i := range infos {
+		m.offset[i.Name] = i.Offset
+		m.bytes = i.Offset + i.Bytes
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(header); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	m.f = f
+	return nil
+}
+
+// header returns the bytes before the first tensor, and the tensors with their places: what safetensors.Create writes first.
+func header(path string, infos []safetensors.Info) ([]byte, []safetensors.Info, error) {
+	s, err := safetensors.Create(path, infos, map[string]string{"format": "pt"})
+	if err != nil {
+		return nil, nil, err
+	}
+	infos = s.Tensors()
+	p := make([]byte, infos[0].Offset) //mem:ok a hundred bytes a tensor, gone when written
+	f, err := os.Open(path + ".tmp")
+	if err == nil {
+		_, err = io.ReadFull(f, p)
+		err = errors.Join(err, f.Close())
+	}
+	return p, infos, errors.Join(err, s.Abort())
+}
+
+// Write takes the next bytes of a State, float32 elements.
+func (m *ModelFile) Write(state string, p []byte) error {
+	x := m.params[state]
+	if x == nil {
+		return fmt.Errorf("checkpoint: %q is no weight of the model", state)
+	}
+	n := len(p) / 4
+	if len(p)%4 != 0 || n > x.Elems()-x.at {
+		return fmt.Errorf("checkpoint: weight %q: has %d elements, got %d bytes after %d", state, x.Elems(), len(p), x.at)
+	}
+	err := m.w.dir.before("write", m.f.Name())
+	if err == nil {
+		x.Runs(x.at, n, func(r model.Run) bool {
+			err = m.run(&x.Pieces[r.Piece], r, p)
+			return err == nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: step %d: %s: %w", m.w.step, ModelName, err)
+	}
+	x.at += n
+	return nil
+}
+
+// run writes one stretch.
+func (m *ModelFile) run(c *model.Piece, r model.Run, p []byte) error {
+	at := m.offset[c.Name] + 4*int64(r.At)
+	if r.Stride == 1 {
+		_, err := m.f.WriteAt(p[4*r.Range:4*(r.Range+r.N)], at)
+		return err
+	}
+	for done := 0; done < r.N; {
+		k := min(r.N-done, runBytes/4)
+		for i := range k {
+			src := 4 * (r.Range + (done+i)*r.Stride)
+			copy(m.scratch[4*i:4*i+4], p[src:src+4])
+		}
+		if _, err := m.f.WriteAt(m.scratch[:4*k], at+4*int64(done)); err != nil {
+			return err
+		}
+		done += k
+	}
+	return nil
+}
+
+// Close completes the file and leaves it on the disk.
+func (m *ModelFile) Close() error {
+	err := m.complete()
+	if err = errors.Join(err, m.f.Close()); err != nil {
+		return fmt.Errorf("checkpoint: step %d: %s: %w", m.w.step, ModelName, err)
+	}
+	return nil
+}
+
+func (m *ModelFile) complete() error {
+	for name, x := range m.params {
+		if x.at != x.Elems() {
+			return fmt.Errorf("weight %q has %d elements, got %d", name, x.Elems(), x.at)
+		}
+	}
+	st, err := m.f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() != m.bytes {
+		return fmt.Errorf("%d bytes, want %d", st.Size(), m.bytes)
+	}
+	if err := m.w.dir.before("sync", m.f.Name()); err != nil {
+		return err
+	}
+	return m.f.Sync()
+}
+
+// Abort gives the file up.
+func (m *ModelFile) Abort() { _ = m.f.Close() } // the directory goes as a whole

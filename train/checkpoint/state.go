@@ -1,0 +1,141 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"loadline/data"
+)
+
+// format is the version of trainer.json.
+const format = 1
+
+// maxTrainerBytes bounds trainer.json when it is read: several million losses.
+const maxTrainerBytes = 64 << 20
+
+// State is what trainer.json holds: all that a run needs to go on, besides the tensors.
+type State struct {
+	Format    int                 `json:"format"`
+	Step      int64               `json:"step"`       // steps done
+	Agree     map[string]string   `json:"agree"`      // settings without which the run would not be the same, by name
+	Ranks     int                 `json:"ranks"`      // how many files hold optimizer state
+	Sharded   bool                `json:"sharded"`    // each file holds a shard; otherwise there is one, with all
+	Position  data.Position       `json:"position"`   // in the stream of tokens
+	Losses    []float32           `json:"losses"`     // of every step from the first
+	ValLosses []ValLoss           `json:"val_losses"` // in order of steps
+	Files     map[string]FileInfo `json:"files"`      // every other file of the checkpoint
+}
+
+// ValLoss is the loss on validation data after a step.
+type ValLoss struct {
+	Step int64   `json:"step"`
+	Loss float32 `json:"loss"`
+}
+
+// FileInfo is what a file is checked against before it is used.
+type FileInfo struct {
+	Bytes  int64  `json:"bytes"`
+	CRC32C uint32 `json:"crc32c"`
+}
+
+// files returns the number of optimizer state files.
+func (s *State) files() int {
+	if s.Sharded {
+		return s.Ranks
+	}
+	return 1
+}
+
+// Disagreement names a setting in which a run and a checkpoint differ.
+type Disagreement struct{ Name, Have, Want string }
+
+// Error returns one line.
+func (e *Disagreement) Error() string {
+	return fmt.Sprintf("checkpoint: resume: the checkpoint was made with %s %s, this run has %s", e.Name, e.Have, e.Want)
+}
+
+// Check compares the settings that must agree with those of a run. It returns a *Disagreement about the first that differs, in order
+// of names.
+func (s *State) Check(agree map[string]string) error {
+	names := make([]string, 0, len(agree))
+	for n := range agree {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if s.Agree[n] != agree[n] {
+			return &Disagreement{n, s.Agree[n], agree[n]}
+		}
+	}
+	return nil
+}
+
+// ReadState reads trainer.json of the checkpoint at path.
+func ReadState(path string) (*State, error) {
+	name := filepath.Join(path, TrainerName)
+	st, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, damaged(path, fmt.Errorf("%s is missing", TrainerName))
+	case err != nil:
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	case st.Size() > maxTrainerBytes:
+		return nil, damaged(path, fmt.Errorf("%s has %d bytes, want at most %d", TrainerName, st.Size(), maxTrainerBytes))
+	}
+	p, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	s := new(State)
+	if err := json.Unmarshal(p, s); err != nil {
+		return nil, damaged(path, fmt.Errorf("%s: %w", TrainerName, err))
+	}
+	switch {
+	case s.Format != format:
+		return nil, fmt.Errorf("checkpoint: %s: format %d, want %d", path, s.Format, format)
+	case s.Step < 0 || s.Ranks < 1 || int64(len(s.Losses)) != s.Step:
+		return nil, damaged(path, fmt.Errorf("%s: %d losses of %d steps on %d ranks", TrainerName, len(s.Losses), s.Step, s.Ranks))
+	}
+	return s, nil
+}
+
+// Verify reads every file of the checkpoint at path and compares it with what was written.
+func (s *State) Verify(path string) error {
+	names := make([]string, 0, len(s.Files))
+	for n := range s.Files {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		got, err := sum(filepath.Join(path, n))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return damaged(path, fmt.Errorf("%s is missing", n))
+		case err != nil:
+			return fmt.Errorf("checkpoint: %w", err)
+		case got.Bytes != s.Files[n].Bytes:
+			return damaged(path, fmt.Errorf("%s has %d bytes, want %d", n, got.Bytes, s.Files[n].Bytes))
+		case got.CRC32C != s.Files[n].CRC32C:
+			return damaged(path, fmt.Errorf("%s has checksum %08x, want %08x", n, got.CRC32C, s.Files[n].CRC32C))
+		}
+	}
+	return nil
+}
+
+// sum reads a file and returns its size and checksum.
+func sum(path string) (FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return FileInfo{}, err
+	}
+	h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	n, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, 64<<10))
+	return FileInfo{n, h.Sum32()}, errors.Join(err, f.Close())
+}

@@ -1,0 +1,165 @@
+package train
+
+import (
+	"fmt"
+
+	"loadline/compile"
+	"loadline/graph"
+	"loadline/mem"
+	"loadline/model"
+	"loadline/tensor"
+)
+
+// Names of a job's programs. Without accumulation a step is StepProgram; with it MicroProgram for each micro-batch, then UpdateProgram.
+const (
+	StepProgram   = "step"
+	MicroProgram  = "step.micro"
+	UpdateProgram = "step.update"
+	EvalProgram   = "eval"
+	InitProgram   = "init"
+	SaveProgram   = "save"
+	ResumeProgram = "resume"
+)
+
+// state is a State of the job, as it is without sharding.
+type state struct {
+	name    string
+	typ     graph.Type
+	purpose mem.Purpose
+	sharded bool // each rank holds its shard
+}
+
+func (s *state) elems() int { return int(s.typ.Shape.Elems(graph.Bounds{})) }
+
+// shard is the range of elements that rank holds.
+func (s *state) shard(ranks, rank int) (lo, hi int) {
+	if !s.sharded {
+		return 0, s.elems()
+	}
+	return tensor.Shard(s.elems(), ranks, rank)
+}
+
+// graphs are what the job's programs are compiled from.
+type graphs struct {
+	main   *graph.Graph // forward and backward: what recompute and offload are about
+	others []*graph.Graph
+	states []state // weights in the model's order, then moments, then accumulated gradients
+}
+
+// buildGraphs builds every branch of a run.
+func buildGraphs(o *Options) (*graphs, error) {
+	whole := func(build func(model.Config, model.TrainOptions) (*graph.Graph, error), name string) (*graph.Graph, error) {
+		g, err := build(o.Config, o.graphOptions(name))
+		if err != nil {
+			return nil, err
+		}
+		return compile.Fuse(g, compile.FuseOptions{Chunk: o.chunk()}), nil
+	}
+	g, err := whole(model.TrainGraph, StepProgram)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := compile.Train(g, o.trainOptions())
+	if err != nil {
+		return nil, err
+	}
+	all := &graphs{states: listStates(steps, o.zeroOptions())}
+	if o.EvalEvery > 0 {
+		e, err := whole(model.EvalGraph, EvalProgram)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, e)
+	}
+	steps = append(steps, all.init(), all.save(), all.resume())
+	for i, g := range steps {
+		if steps[i], err = compile.Zero(g, o.zeroOptions()); err != nil {
+			return nil, err
+		}
+	}
+	all.main, all.others = steps[0], steps[1:]
+	return all, nil
+}
+
+// listStates lists the States of a step's graphs.
+func listStates(gs []*graph.Graph, z compile.ZeroOptions) []state {
+	var out []state
+	seen := map[string]bool{}
+	for _, p := range []mem.Purpose{mem.Weights, mem.OptimState, mem.Grads} {
+		for _, g := range gs {
+			for _, v := range g.States() {
+				if x := g.Info(v); x.Purpose == p && !seen[x.Name] {
+					seen[x.Name] = true
+					out = append(out, state{x.Name, x.Type, x.Purpose, z.Sharded(p, x.Type)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// each builds a graph with one operation for every State.
+func (a *graphs) each(name string, op func(s *state) graph.Op) *graph.Graph {
+	b := graph.NewBuilder(name, graph.Bounds{})
+	for i := range a.states {
+		s := &a.states[i]
+		x := op(s)
+		if x == nil {
+			continue
+		}
+		b.Part(graph.Outside, x.Kind(), func() {
+			var v graph.Value
+			if s.purpose == mem.Weights {
+				v = b.Param(s.name, s.typ) // trainable, so that zero shards it as it does in a step
+			} else {
+				v = b.State(s.name, s.typ, s.purpose)
+			}
+			b.Apply(x, v)
+		})
+	}
+	return b.G
+}
+
+// init fills the weights from outside and the rest with zeros.
+func (a *graphs) init() *graph.Graph {
+	return a.each(InitProgram, func(s *state) graph.Op {
+		if s.purpose == mem.Weights {
+			return graph.Restore{}
+		}
+		return graph.Zero{}
+	})
+}
+
+// save streams the weights, gathered whole where they are sharded, and the moments that this rank holds. Accumulated gradients are zero
+// between steps.
+func (a *graphs) save() *graph.Graph {
+	return a.each(SaveProgram, func(s *state) graph.Op {
+		if s.purpose == mem.Grads {
+			return nil
+		}
+		return graph.Save{}
+	})
+}
+
+// resume fills the weights and moments that this rank holds.
+func (a *graphs) resume() *graph.Graph {
+	return a.each(ResumeProgram, func(s *state) graph.Op {
+		if s.purpose == mem.Grads {
+			return graph.Zero{}
+		}
+		return graph.Restore{}
+	})
+}
+
+// programs compiles everything but the main graph, none of which has anything to decide.
+func (a *graphs) programs(o *Options) ([]*compile.Program, error) {
+	var out []*compile.Program
+	for _, g := range a.others {
+		p, err := compile.Step(g, compile.Options{Machine: o.Machine})
+		if err != nil {
+			return nil, fmt.Errorf("train: %s: %w", g.Name, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,194 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"loadline/compile"
+	"loadline/device"
+	"loadline/mem"
+	"loadline/mem/arena"
+)
+
+// RuntimeBytes is what the Go runtime is given: heap, stacks, code.
+const RuntimeBytes = 48 * mem.MiB
+
+// FixedBytes is what a process holds throughout besides what the job itself reserves. The caller reserves it; Compile plans for it.
+type FixedBytes struct {
+	Runtime mem.Bytes // of the Go runtime, on the host tier; RuntimeBytes as a rule
+	Comm    mem.Bytes // windows of collectives, on the host tier: local.SegmentBytes
+	Tokens  mem.Bytes // buffers of the token streams, on the host tier
+}
+
+// Job is a run, planned: every branch as a program, and the promise about their memory.
+type Job struct {
+	*compile.Job
+	Options Options
+	Step    *compile.Program // the program of the forward and backward half
+	Promise *mem.Plan
+	Least   []Least // the least memory under each recompute policy
+
+	states []state
+}
+
+// SavedActivationBytes is the bytes of forward values alive when the backward half begins.
+func (j *Job) SavedActivationBytes() mem.Bytes { return mem.Bytes(j.Step.Saved) }
+
+// Seconds is the modelled time of one step.
+func (j *Job) Seconds() float64 {
+	s := j.Step.Seconds * float64(j.Options.Accumulate)
+	if u := j.Program(UpdateProgram); u != nil {
+		s += u.Seconds
+	}
+	return s
+}
+
+// Compile plans a run. It runs nothing and reads no file; the same arguments give the same job. A run that does not fit is refused with a
+// *DoesNotFitError.
+func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	gs, err := buildGraphs(&o)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{o: &o, dev: dev, fixed: fixed, graphs: gs, small: map[string]*compile.Program{}}
+	if c.others, err = gs.programs(&o); err != nil {
+		return nil, err
+	}
+	least, err := c.leasts()
+	if err != nil {
+		return nil, err
+	}
+	j, err := c.fit(o.Recompute)
+	if err != nil {
+		return nil, err
+	}
+	if j == nil {
+		p, err := c.smallest(o.Recompute)
+		if err != nil {
+			return nil, err
+		}
+		if j, err = c.join(p); err != nil {
+			return nil, err
+		}
+		return nil, c.doesNotFit(j, least)
+	}
+	return &Job{Job: j, Options: o, Step: j.Programs[0], Promise: j.Plan(), Least: least, states: gs.states}, nil
+}
+
+// compiler is the state of Compile.
+type compiler struct {
+	o      *Options
+	dev    device.Device
+	fixed  FixedBytes
+	graphs *graphs
+	others []*compile.Program          // of every branch but the step
+	small  map[string]*compile.Program // by policy: the step in the least arena
+}
+
+// batchBytes is the buffer of tokens and targets of a micro-batch.
+func batchBytes(o *Options) mem.Bytes { return arena.Round(mem.Bytes(2 * 4 * o.Batch * o.Seq)) }
+
+// step compiles the main graph; 0 is no limit.
+func (c *compiler) step(r compile.Recompute, limit int64) (*compile.Program, error) {
+	if limit == 0 && r.Policy == compile.Auto {
+		limit = math.MaxInt64 / 2 // the fastest program there is
+	}
+	return compile.Step(c.graphs.main, compile.Options{
+		Machine: c.o.Machine, Recompute: r, Limit: limit,
+		Offload: compile.OffloadOptions{Activations: c.o.Offload, Tier: c.o.OffloadTier()},
+	})
+}
+
+// join makes the job of a step and all other branches.
+func (c *compiler) join(step *compile.Program) (*compile.Job, error) {
+	programs := append([]*compile.Program{step}, c.others...)
+	var fixed mem.Usage
+	fixed.Add(mem.Host, mem.Runtime, c.fixed.Runtime)
+	fixed.Add(mem.Host, mem.CommBuffers, c.fixed.Comm)
+	fixed.Add(mem.Host, mem.Staging, c.fixed.Tokens+batchBytes(c.o))
+	fixed.Add(mem.Device, mem.Workspace, c.dev.Scratch(programs))
+	return compile.NewJob(fixed, programs...)
+}
+
+// limits are what the job may take.
+func (c *compiler) limits() mem.Limits {
+	l := mem.Limits{Memory: c.o.Memory}
+	l.Tier[mem.Device] = c.o.DeviceMemory
+	return l
+}
+
+// fit compiles the step for the arena that the limits leave, and returns nil if the job does not fit then.
+func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
+	p, err := c.smallest(r)
+	if err != nil {
+		return nil, err
+	}
+	small, err := c.join(p)
+	if err != nil {
+		return nil, err
+	}
+	if ok, _ := c.limits().Allows(small.Plan().Peak); !ok {
+		return nil, nil
+	}
+	if r.Policy != compile.Auto { // only auto makes something of a larger arena
+		return small, nil
+	}
+	// How much scratch the device wants may depend on the choice, and so may the arena of the tier below: start from what the smallest
+	// program leaves, and give back what the larger one takes besides.
+	arenaLimit := c.arenaLimit(small)
+	for range 8 {
+		p, err := c.step(r, int64(arenaLimit))
+		var over *compile.OverLimitError
+		if errors.As(err, &over) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		j, err := c.join(p)
+		if err != nil {
+			return nil, err
+		}
+		if ok, _ := c.limits().Allows(j.Plan().Peak); ok {
+			return j, nil
+		}
+		next := c.arenaLimit(j)
+		if next >= arenaLimit {
+			next = arenaLimit - arenaLimit/8
+		}
+		if arenaLimit = next; arenaLimit <= 0 {
+			break
+		}
+	}
+	return small, nil
+}
+
+// arenaLimit is the most that the device's arena may hold beside everything else in j; 0 is no limit.
+func (c *compiler) arenaLimit(j *compile.Job) mem.Bytes {
+	peak, l := j.Plan().Peak, c.limits()
+	mine := mem.Bytes(j.ArenaBytes(mem.Device))
+	left := mem.Bytes(math.MaxInt64)
+	if l.Memory > 0 {
+		left = l.Memory - (peak.Memory() - mine)
+	}
+	if d := l.Tier[mem.Device]; d > 0 {
+		left = min(left, d-(peak.Total(mem.Device)-mine))
+	}
+	if left == math.MaxInt64 {
+		return 0
+	}
+	return within(left)
+}
+
+// String is the plan's text for people: the peak by purpose, what was chosen, and the least memory of each policy.
+func (j *Job) String() string {
+	s := fmt.Sprintf("peak %v: %v", j.Promise.Memory(), j.Promise.Peak)
+	for _, n := range j.Step.Notes {
+		s += "\n" + n
+	}
+	return s
+}

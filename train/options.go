@@ -1,0 +1,183 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"loadline/compile"
+	"loadline/cost"
+	"loadline/mem"
+	"loadline/model"
+)
+
+// Options are the settings of a training run. Defaults returns usable ones; the zero value is not valid.
+type Options struct {
+	Config model.Config
+
+	// Batch is the sequences of one micro-batch on one rank; a step takes Batch·Accumulate·Ranks of them. Micro-batch m of rank r holds
+	// the sequences from (m·Ranks+r)·Batch on.
+	Batch      int
+	Seq        int // tokens of a sequence
+	Accumulate int // micro-batches a step
+	Steps      int // in all, resumed ones included
+
+	LR       float64 // peak learning rate
+	MinLR    float64 // what the schedule ends at, as a fraction of LR; 0 to 1
+	Schedule Schedule
+	Warmup   int // steps of the linear rise
+	Decay    int // steps of the fall at the end; WSD alone
+
+	Optimizer    compile.Optimizer
+	Beta1, Beta2 float64 // AdamW
+	Eps          float64 // AdamW
+	Momentum     float64 // SGD
+	WeightDecay  float64 // of tensors of two or more axes
+	Clip         float64 // largest global norm of the gradient; 0 is no clipping
+	Dropout      float64
+
+	Precision string // "fp32"; the others are refused until the autocast pass is there
+	Recompute compile.Recompute
+	Attention string // "standard" or "flash"
+	HeadChunk int    // rows of logits held at once, a multiple of 128; 0 is the most that stays within 2 MiB, at least 128
+
+	Ranks   int  // processes
+	Zero    int  // ZeRO stage
+	Offload bool // saved activations go to a file, or to host memory where DeviceMemory is set
+
+	Memory       mem.Bytes // most that a process may hold; 0 is no limit
+	DeviceMemory mem.Bytes // most of it that may lie on the device tier; 0 is no limit of its own
+
+	SaveEvery int // steps; 0 saves at the end alone
+	Keep      int // checkpoints that stay; 0 is all
+	EvalEvery int // steps; 0 never evaluates
+
+	Seed    uint64 // of start weights and dropout; the stream of tokens has its own
+	Machine cost.Machine
+}
+
+// Defaults returns the settings of a run of c that nothing else is said about.
+func Defaults(c model.Config) Options {
+	return Options{
+		Config: c, Batch: 8, Seq: 256, Accumulate: 1, Steps: 100,
+		LR: 1e-3, MinLR: 0.1, Schedule: Cosine, Warmup: 10,
+		Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1, Clip: 1,
+		Precision: "fp32", Attention: "flash", Ranks: 1, Keep: 2, Seed: 1, Machine: cost.Laptop2(),
+	}
+}
+
+// OptionError says that a setting cannot be.
+type OptionError struct {
+	Option string // as a flag without dashes
+	Err    error
+}
+
+// Error returns one line.
+func (e *OptionError) Error() string { return fmt.Sprintf("train: --%s: %v", e.Option, e.Err) }
+
+// Unwrap returns Err.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+func bad(option, format string, args ...any) error {
+	return &OptionError{option, fmt.Errorf(format, args...)}
+}
+
+// Validate returns an *OptionError about the first setting that cannot be, or the model's own error.
+func (o *Options) Validate() error {
+	if err := o.graphOptions("step").Validate(o.Config); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name   string
+		n, min int
+	}{
+		{"accumulate", o.Accumulate, 1}, {"steps", o.Steps, 1}, {"ranks", o.Ranks, 1}, {"save-every", o.SaveEvery, 0},
+		{"keep", o.Keep, 0}, {"eval-every", o.EvalEvery, 0},
+	} {
+		if f.n < f.min {
+			return bad(f.name, "%d: want at least %d", f.n, f.min)
+		}
+	}
+	for _, f := range []struct {
+		name string
+		x    float64
+	}{{"weight-decay", o.WeightDecay}, {"clip", o.Clip}, {"momentum", o.Momentum}} {
+		if !(f.x >= 0 && f.x < math.MaxFloat32) {
+			return bad(f.name, "%g: want 0 or more", f.x)
+		}
+	}
+	if err := o.validateSchedule(); err != nil {
+		return err
+	}
+	switch {
+	case o.Precision != "fp32":
+		return bad("precision", "%q: only fp32 is there yet", o.Precision)
+	case o.Attention != "flash" && o.Attention != "standard":
+		return bad("attention", "%q: want standard or flash", o.Attention)
+	case o.Optimizer == compile.AdamW && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1 && o.Eps > 0):
+		return bad("optimizer", "adamw with betas %g, %g and eps %g: want betas of 0 or more and less than 1, and eps above 0", o.Beta1, o.Beta2, o.Eps)
+	case o.HeadChunk < 0 || o.HeadChunk%128 != 0:
+		return bad("head-chunk", "%d rows: want a multiple of 128", o.HeadChunk)
+	case o.Zero < 0 || o.Zero > 3:
+		return bad("zero", "%d: want 0 to 3", o.Zero)
+	case o.Zero > 0 && o.Ranks == 1:
+		return bad("zero", "%d: want at least 2 ranks", o.Zero)
+	case o.Memory < 0 || o.DeviceMemory < 0:
+		return bad("memory", "%v, device memory %v: want 0 or more", o.Memory, o.DeviceMemory)
+	case o.Offload && o.Machine.Link[o.OffloadTier()] <= 0:
+		return bad("offload", "the machine has no link to %v", o.OffloadTier())
+	}
+	return nil
+}
+
+// OffloadTier is where Offload puts activations.
+func (o *Options) OffloadTier() mem.Tier {
+	if o.DeviceMemory > 0 {
+		return mem.Host
+	}
+	return mem.Disk
+}
+
+// Sequences is the sequences of one step, over all micro-batches and ranks.
+func (o *Options) Sequences() int { return o.Batch * o.Accumulate * o.Ranks }
+
+// chunkBytes is the most that automatic chunking lets logits take.
+const chunkBytes = 2 << 20
+
+// chunk is the rows of logits that the loss head holds at once.
+func (o *Options) chunk() int {
+	if o.HeadChunk > 0 {
+		return o.HeadChunk
+	}
+	return max(chunkBytes/(4*o.Config.VocabSize)/128*128, 128)
+}
+
+// graphOptions are the model's own.
+func (o *Options) graphOptions(name string) model.TrainOptions {
+	return model.TrainOptions{Name: name, Batch: o.Batch, Seq: o.Seq, Standard: o.Attention == "standard", Dropout: float32(o.Dropout)}
+}
+
+func (o *Options) trainOptions() compile.TrainOptions {
+	return compile.TrainOptions{
+		Optimizer: o.Optimizer, Beta1: float32(o.Beta1), Beta2: float32(o.Beta2), Eps: float32(o.Eps), Decay: float32(o.WeightDecay),
+		Momentum: float32(o.Momentum), Clip: float32(o.Clip), Accumulate: o.Accumulate,
+	}
+}
+
+func (o *Options) zeroOptions() compile.ZeroOptions {
+	return compile.ZeroOptions{Stage: o.Zero, Ranks: o.Ranks}
+}
+
+// agree lists the settings without which a resumed run would not go on as it began. The number of ranks is among them only through the
+// sequences of a step, and neither the ZeRO stage nor anything else that changes no bit is.
+func (o *Options) agree() map[string]string {
+	c := o.Config
+	c.EOSTokenIDs, c.BOSTokenID = nil, -1 // of no meaning to training
+	a := map[string]string{
+		"model": fmt.Sprintf("%+v", c), "seq": fmt.Sprint(o.Seq), "sequences a step": fmt.Sprint(o.Sequences()),
+		"seed": fmt.Sprint(o.Seed), "precision": o.Precision, "optimizer": "adamw",
+	}
+	if o.Optimizer == compile.SGD {
+		a["optimizer"] = fmt.Sprintf("sgd, momentum %g", o.Momentum)
+	}
+	return a
+}

@@ -1,0 +1,216 @@
+package train
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"loadline/compile"
+	"loadline/device"
+	"loadline/graph"
+	"loadline/model"
+	"loadline/train/checkpoint"
+)
+
+// StepResult is what a step gives.
+type StepResult struct {
+	Step     int64   // steps done, this one included
+	Loss     float32 // mean over the targets of the step, before its update, in nats
+	GradNorm float32 // global norm before clipping; 0 without clipping
+	LR       float64
+	Tokens   int     // targets of the step, over all ranks
+	Seconds  float64 // wall time
+}
+
+// NonFiniteError says that training has left the numbers. No checkpoint holds what came of it.
+type NonFiniteError struct {
+	Step       int64  // the step that it happened in, from 1
+	What       string // "loss" or "gradient norm"
+	Value      float32
+	Checkpoint string // the newest checkpoint; empty if there is none
+}
+
+// Error returns one line.
+func (e *NonFiniteError) Error() string {
+	s := fmt.Sprintf("train: step %d: %s is %v", e.Step, e.What, e.Value)
+	if e.Checkpoint != "" {
+		return s + "; the last checkpoint is " + e.Checkpoint
+	}
+	return s + "; there is no checkpoint"
+}
+
+// Step makes one step: batches, forward and backward, update. After an error the States are between steps, and the Trainer only closes.
+func (t *Trainer) Step() (StepResult, error) {
+	if t.broken != nil {
+		return StepResult{}, t.broken
+	}
+	r, err := t.makeStep()
+	if err != nil {
+		t.broken = err
+		return StepResult{}, err
+	}
+	t.step++
+	t.losses = append(t.losses, r.Loss)
+	return r, nil
+}
+
+func (t *Trainer) makeStep() (StepResult, error) {
+	begin := time.Now()
+	total := t.o.Sequences() * t.o.Seq
+	r := StepResult{Step: t.step + 1, LR: t.o.Rate(t.step), Tokens: total}
+	if err := t.writeHyper(r.LR); err != nil {
+		return r, err
+	}
+	if err := t.writeF32(model.LossWeightInput, float32(1/float64(total))); err != nil {
+		return r, err
+	}
+	program := StepProgram
+	if t.o.Accumulate > 1 {
+		program = MicroProgram
+	}
+	for m := range t.o.Accumulate {
+		if err := t.env.Train.Next(t.tokens, t.targets); err != nil {
+			return r, fmt.Errorf("train: step %d: %w", r.Step, err)
+		}
+		loss, err := t.runBatch(program, m)
+		if err != nil {
+			return r, err
+		}
+		r.Loss += loss
+		if !finite(r.Loss) {
+			return r, &NonFiniteError{r.Step, "loss", r.Loss, t.last}
+		}
+	}
+	if t.o.Accumulate > 1 {
+		if err := t.run(UpdateProgram); err != nil {
+			return r, err
+		}
+	}
+	if t.o.Clip > 0 {
+		var err error
+		if r.GradNorm, err = t.readF32(compile.NormOutput); err != nil {
+			return r, err
+		}
+		if !finite(r.GradNorm) {
+			return r, &NonFiniteError{r.Step, "gradient norm", r.GradNorm, t.last}
+		}
+	}
+	r.Seconds = time.Since(begin).Seconds()
+	return r, nil
+}
+
+func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
+
+// runBatch runs a program on the batch in the buffers, micro-batch m of its step, and returns its loss, summed over ranks.
+func (t *Trainer) runBatch(program string, m int) (float32, error) {
+	if err := t.session.Write(model.TokensInput, 0, t.tokensBytes); err != nil {
+		return 0, fmt.Errorf("train: %w", err)
+	}
+	if err := t.session.Write(model.TargetsInput, 0, t.targetsBytes); err != nil {
+		return 0, fmt.Errorf("train: %w", err)
+	}
+	if t.o.Dropout > 0 && program != EvalProgram {
+		first := (m*t.o.Ranks + t.group.Rank()) * t.o.Batch * t.o.Seq
+		var p [8]byte
+		binary.LittleEndian.PutUint32(p[:], stepSeed(t.o.Seed, t.step))
+		binary.LittleEndian.PutUint32(p[4:], uint32(first))
+		if err := t.session.Write(model.SeedInput, 0, p[:]); err != nil {
+			return 0, fmt.Errorf("train: %w", err)
+		}
+	}
+	if err := t.run(program); err != nil {
+		return 0, err
+	}
+	return t.readF32("loss")
+}
+
+// stepSeed is the dropout seed of a step: SplitMix64's finaliser over the run's seed and the step.
+func stepSeed(seed uint64, step int64) uint32 {
+	x := seed + 0x9e3779b97f4a7c15*uint64(step+1)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return uint32((x ^ x>>31) >> 32)
+}
+
+// writeHyper writes the update's numbers for the step in progress. Bias corrections are made in float64 and rounded once.
+func (t *Trainer) writeHyper(lr float64) error {
+	var h [graph.HyperLen]float32
+	n := float64(t.step + 1)
+	h[graph.HyperLR] = float32(lr)
+	h[graph.HyperBias1] = float32(1 - math.Pow(t.o.Beta1, n))
+	h[graph.HyperBias2] = float32(1 - math.Pow(t.o.Beta2, n))
+	h[graph.HyperGrad] = 1
+	var p [4 * graph.HyperLen]byte
+	for i, x := range h {
+		binary.LittleEndian.PutUint32(p[4*i:], math.Float32bits(x))
+	}
+	if err := t.session.Write(compile.HyperInput, 0, p[:]); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
+}
+
+func (t *Trainer) run(program string) error {
+	if err := t.session.Run(program, device.Args{}); err != nil {
+		return fmt.Errorf("train: step %d: %w", t.step+1, err)
+	}
+	return nil
+}
+
+func (t *Trainer) writeF32(name string, x float32) error {
+	var p [4]byte
+	binary.LittleEndian.PutUint32(p[:], math.Float32bits(x))
+	if err := t.session.Write(name, 0, p[:]); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
+}
+
+func (t *Trainer) readF32(name string) (float32, error) {
+	var p [4]byte
+	if err := t.session.Read(name, 0, p[:]); err != nil {
+		return 0, fmt.Errorf("train: %w", err)
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(p[:])), nil
+}
+
+// Eval returns the mean loss over all windows of the validation data, without dropout, and notes it. A batch's loss is a sum in float32,
+// that of batches in float64.
+func (t *Trainer) Eval() (float32, error) {
+	if t.broken != nil {
+		return 0, t.broken
+	}
+	if err := t.writeF32(model.LossWeightInput, 1); err != nil {
+		return 0, err
+	}
+	t.env.Val.Rewind()
+	var sum float64
+	for {
+		rows, err := t.env.Val.Next(t.tokens, t.targets)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("train: evaluation: %w", err)
+		}
+		clear(t.tokens[rows*t.o.Seq:])
+		for i := rows * t.o.Seq; i < len(t.targets); i++ {
+			t.targets[i] = -1 // a row that is not there
+		}
+		loss, err := t.runBatch(EvalProgram, 0)
+		if err != nil {
+			return 0, err
+		}
+		sum += float64(loss)
+	}
+	mean := float32(sum / (float64(t.env.Val.Windows()) * float64(t.o.Seq)))
+	if !finite(mean) {
+		t.broken = &NonFiniteError{t.step, "validation loss", mean, t.last}
+		return 0, t.broken
+	}
+	t.valLosses = append(t.valLosses, checkpoint.ValLoss{Step: t.step, Loss: mean})
+	return mean, nil
+}
