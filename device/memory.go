@@ -154,63 +154,62 @@ func (m *Memory) Ran(p *compile.Program, b graph.Bounds) { m.last, m.bounds = p,
 
 // Write fills bytes of an Input or State from offset at on.
 func (m *Memory) Write(name string, at int64, src []byte) error {
-	return m.Each(name, at, int64(len(src)), func(b []byte, off int64) error {
-		if b == nil {
-			_, err := m.file.WriteAt(src, off)
-			return err
-		}
-		copy(b, src)
-		return nil
-	}, false)
+	b, off, err := m.find(name, at, int64(len(src)), false)
+	if err != nil {
+		return err
+	}
+	if off >= 0 {
+		_, err = m.file.WriteAt(src, off)
+	}
+	copy(b, src)
+	return err
 }
 
 // Read copies bytes of an Input, a State, or an output of the program that ran last.
 func (m *Memory) Read(name string, at int64, dst []byte) error {
-	return m.Each(name, at, int64(len(dst)), func(b []byte, off int64) error {
-		if b == nil {
-			_, err := m.file.ReadAt(dst, off)
-			return err
-		}
-		copy(dst, b)
-		return nil
-	}, true)
+	b, off, err := m.find(name, at, int64(len(dst)), true)
+	if err != nil {
+		return err
+	}
+	if off >= 0 {
+		_, err = m.file.ReadAt(dst, off)
+	}
+	copy(dst, b)
+	return err
 }
 
-// Each finds n bytes of a value by name and hands them to f: as a slice, or with a nil slice as an offset in the disk tier's
-// file. Outputs are found only if asked for.
-func (m *Memory) Each(name string, at, n int64, f func(b []byte, off int64) error, outputs bool) error {
+// find returns n bytes of a value by name: a slice where they lie in memory, an offset in the file (else -1) where they lie on
+// disk. Outputs are found only if asked for.
+func (m *Memory) find(name string, at, n int64, outputs bool) (b []byte, off int64, err error) {
 	if k, ok := m.slots[name]; ok {
 		s := &m.job.Slots[k]
-		if err := inside(name, at, n, m.limit[k]); err != nil {
-			return err
-		}
-		if s.Tier == mem.Disk {
-			return f(nil, s.Offset+at)
-		}
-		if n == 0 {
-			return f([]byte{}, 0)
+		if err := inside(name, at, n, m.limit[k]); err != nil || n == 0 {
+			return nil, -1, err
 		}
 		lo := s.Offset + at
-		return f(m.persistent[s.Tier].Bytes()[lo:lo+n], 0)
-	}
-	if outputs && m.last != nil {
-		for i := range m.last.Outputs {
-			o := &m.last.Outputs[i]
-			if o.Name != name {
-				continue
-			}
-			if err := inside(name, at, n, o.Type.Bytes(m.bounds)); err != nil {
-				return err
-			}
-			b, err := m.Operand(m.last, o.Operand)
-			if err != nil {
-				return err
-			}
-			return f(b[at:at+n], 0)
+		if s.Tier == mem.Disk {
+			return nil, lo, nil
 		}
-		return fmt.Errorf("device: %q is no input or state of the job and no output of program %q, which ran last", name, m.last.Name)
+		return m.persistent[s.Tier].Bytes()[lo : lo+n], -1, nil
 	}
-	return fmt.Errorf("device: the job has no input or state %q", name)
+	if !outputs || m.last == nil {
+		return nil, -1, fmt.Errorf("device: the job has no input or state %q", name)
+	}
+	for i := range m.last.Outputs {
+		o := &m.last.Outputs[i]
+		if o.Name != name {
+			continue
+		}
+		if err := inside(name, at, n, o.Type.Bytes(m.bounds)); err != nil {
+			return nil, -1, err
+		}
+		b, err := m.Operand(m.last, o.Operand)
+		if err != nil {
+			return nil, -1, err
+		}
+		return b[at : at+n], -1, nil
+	}
+	return nil, -1, fmt.Errorf("device: %q is no input or state of the job and no output of program %q, which ran last", name, m.last.Name)
 }
 
 func inside(name string, at, n, limit int64) error {

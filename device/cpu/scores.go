@@ -13,6 +13,7 @@ func pagedParts(a graph.AttentionSpec) []int {
 		tileRows * a.HeadDim, // scaled queries
 		max(kernel.PackedBLen(a.HeadDim, keyBlock), kernel.PackedBLen(keyBlock, a.HeadDim)), // keys or values
 		keyBlock * a.HeadDim, // gathered
+		tileRows * keyBlock,  // what rows see of a block
 		workAttention(a.HeadDim),
 	}
 }
@@ -23,6 +24,19 @@ func pagedNeeds(a graph.AttentionSpec) int64 { return 4 * int64(takes(pagedParts
 func (p *paging) scores(x []float32, t *tile, r0, h, at, n int) kernel.Mat {
 	width := p.Heads * p.Context
 	return kernel.RowMajor(x[(int(t.row)+r0)*width+h*p.Context+at:], int(t.n)-r0, n, width)
+}
+
+// seen copies columns at on, n of them, of rows r0 on of tile t, head h, of a value (N,H,Context), with 0 for what a row does
+// not see.
+func (p *paging) seen(buf, x []float32, t *tile, r0, h, at, n int) kernel.Mat {
+	m := p.scores(x, t, r0, h, at, n)
+	for r := range m.Rows {
+		row := buf[r*keyBlock:][:n]
+		sees := min(n, int(p.pos[int(t.row)+r0+r])+1-at)
+		copy(row[:sees], m.Data[r*m.RowStride:])
+		clear(row[sees:])
+	}
+	return kernel.RowMajor(buf, m.Rows, n, keyBlock)
 }
 
 // blank writes v to what the rows of tile t, head h, do not see.
@@ -42,7 +56,7 @@ func (b *binder) times(p *paging, out, x, pool []float32, factor bool, v float32
 	group := p.Heads / p.KVHeads
 	return p.perTile(func(s *Session, t *tile, g, worker int) {
 		c := carver(s.worker[worker])
-		xs, packed, gather, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3])
+		xs, packed, gather, _, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
 		for at := 0; at <= int(t.last); at += keyBlock {
 			n := min(keyBlock, int(t.last)+1-at)
 			keys := s.pack(packed, p.keys(pool, int(t.seq), at, n, g, gather).T())
@@ -66,13 +80,13 @@ func (b *binder) mixes(p *paging, out, x, pool []float32, factor bool) step {
 	group := p.Heads / p.KVHeads
 	return p.perTile(func(s *Session, t *tile, g, worker int) {
 		c := carver(s.worker[worker])
-		_, packed, gather, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3])
+		_, packed, gather, buf, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
 		for at := 0; at <= int(t.last); at += keyBlock {
 			n := min(keyBlock, int(t.last)+1-at)
 			r0 := p.from(t, at)
 			vals := s.pack(packed, p.keys(pool, int(t.seq), at, n, g, gather))
 			for h := g * group; h < (g+1)*group; h++ {
-				s.set.GemmPacked(p.heads(out, t, r0, h), p.scores(x, t, r0, h, at, n), vals, 0, at > 0, ws)
+				s.set.GemmPacked(p.heads(out, t, r0, h), p.seen(buf, x, t, r0, h, at, n), vals, 0, at > 0, ws)
 			}
 		}
 		if factor {
@@ -94,7 +108,7 @@ func (b *binder) sums(p *paging, out, x, y []float32, factor bool) step {
 	group := p.Heads / p.KVHeads
 	return p.perRun(func(s *Session, run []tile, g, worker int) {
 		c := carver(s.worker[worker])
-		ys, _, gather, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3])
+		ys, _, gather, buf, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
 		end := int(run[len(run)-1].last) + 1
 		seq := int(run[0].seq)
 		for at := 0; at < end; at += keyBlock {
@@ -112,7 +126,7 @@ func (b *binder) sums(p *paging, out, x, y []float32, factor bool) step {
 					if factor {
 						m = p.scaled(s, ys, m)
 					}
-					s.set.Gemm(sum.Slice(0, nc, 0, p.HeadDim), p.scores(x, t, r0, h, at, nc).T(), m, true, ws)
+					s.set.Gemm(sum.Slice(0, nc, 0, p.HeadDim), p.seen(buf, x, t, r0, h, at, nc).T(), m, true, ws)
 				}
 			}
 			p.scatter(out, seq, at, n, g, gather)
