@@ -34,7 +34,7 @@ func BroadcastMessage(g Group, p []byte, root, maxBytes int) ([]byte, error) {
 func AllGatherMessages(g Group, p []byte, maxBytes int) ([][]byte, error) {
 	var head [8]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(len(p)))
-	heads := make([]byte, 8*g.Size())
+	heads := make([]byte, 8*g.Size()) //mem:ok 8 bytes a rank
 	if err := g.AllGatherBytes(heads, head[:]); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 func (s *schedule) program() *Program {
 	g := s.f.g
 	p := &Program{Name: g.Name, Bounds: g.Bounds, Again: s.cost, Saved: s.saved()}
-	index := make([]int32, len(g.Values)) // buffer of each persistent value, by root
+	index := make([]int32, len(g.Values)) // buffer of each persistent value, by root //mem:ok planning runs before arenas are touched
 	for v := range g.Values {
 		x := &g.Values[v]
 		index[v] = -1
@@ -21,7 +21,7 @@ func (s *schedule) program() *Program {
 			p.Buffers = append(p.Buffers, Buffer{Name: x.Name, Kind: x.Kind, Tier: x.Tier, Purpose: x.Purpose, Type: x.Type, Bytes: x.Bytes, Last: int32(len(s.insts)) - 1})
 		}
 	}
-	place := make([]int32, len(s.lives))
+	place := make([]int32, len(s.lives)) //mem:ok planning runs before arenas are touched
 	for i := range s.lives {
 		l := &s.lives[i]
 		if l.root != int32(i) {
@@ -38,7 +38,7 @@ func (s *schedule) program() *Program {
 	operand := func(v graph.Value, l int32) Operand {
 		switch {
 		case v == graph.None:
-			return NoOperand
+			return NoOperand()
 		case l < 0:
 			return Operand{index[g.Values[v].Root], g.Values[v].Type}
 		}

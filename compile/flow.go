@@ -50,7 +50,7 @@ type flowOp struct {
 // newFlow makes the flow of g's operations nodes (ascending indices in g.Ops).
 func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 	n := len(g.Values)
-	f := &flow{g: g, bytes: make([]int64, n), fixed: make([]bool, n), def: make([]int32, n), forward: make([]bool, n),
+	f := &flow{g: g, bytes: make([]int64, n), fixed: make([]bool, n), def: make([]int32, n), forward: make([]bool, n), //mem:ok planning runs before arenas are touched
 		lead: make([]graph.Value, n), isCand: make([]bool, n), late: make([]bool, n), byLayer: map[int][]graph.Value{}, turn: len(nodes)}
 	for v := range g.Values {
 		x := &g.Values[v]
@@ -87,7 +87,7 @@ func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 
 // wholeFlow makes the flow of all of g.
 func wholeFlow(g *graph.Graph, m cost.Machine) *flow {
-	nodes := make([]int32, len(g.Ops))
+	nodes := make([]int32, len(g.Ops)) //mem:ok planning runs before arenas are touched
 	for i := range nodes {
 		nodes[i] = int32(i)
 	}

@@ -174,7 +174,7 @@ func (w *placer) settle(ids []int32, size int64) int64 {
 func (w *placer) climb(a *attempt, bound int64) {
 	w.down = a.down
 	rng := uint64(len(a.order)) + 1
-	o := make([]int32, len(a.order))
+	o := make([]int32, len(a.order)) //mem:ok planning runs before arenas are touched
 	for k := 0; k < improveWork/len(a.order) && k < improveMoves && a.size > bound; k++ {
 		_, from := w.fit(a.order, bound)
 		rng = rng*6364136223846793005 + 1442695040888963407

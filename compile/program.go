@@ -21,7 +21,7 @@ type Operand struct {
 }
 
 // NoOperand is an absent operand.
-var NoOperand = Operand{Buffer: -1}
+func NoOperand() Operand { return Operand{Buffer: -1} }
 
 // Instr is one operation in its place.
 type Instr struct {

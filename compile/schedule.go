@@ -64,7 +64,7 @@ type schedule struct {
 
 func newSchedule(f *flow) *schedule {
 	n := len(f.bytes)
-	return &schedule{f: f, cur: make([]int32, 2*n), host: make([]int32, n)}
+	return &schedule{f: f, cur: make([]int32, 2*n), host: make([]int32, n)} //mem:ok planning runs before arenas are touched
 }
 
 // run schedules under dec; nest may be nil.
@@ -214,7 +214,7 @@ func (s *schedule) copyPair(kind instKind, v graph.Value, a, b int32) {
 // overlap moves the waits of copies out later and the starts of copies in earlier, to where the model says that the link
 // has carried them. Positions are instructions, so bytes stay exact even where time is mispredicted.
 func (s *schedule) overlap() {
-	start := make([]float64, len(s.insts)+1) // modelled start of every instruction
+	start := make([]float64, len(s.insts)+1) // modelled start of every instruction //mem:ok planning runs before arenas are touched
 	for t := range s.insts {
 		start[t+1] = start[t]
 		if s.insts[t].kind == instOp {
@@ -222,7 +222,7 @@ func (s *schedule) overlap() {
 		}
 	}
 	end := start[len(s.insts)]
-	key := make([]float64, len(s.insts)) // sort keys: instruction positions
+	key := make([]float64, len(s.insts)) // sort keys: instruction positions //mem:ok planning runs before arenas are touched
 	done := map[graph.Value]float64{}
 	wait := map[graph.Value]int{}
 	var free float64

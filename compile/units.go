@@ -30,7 +30,7 @@ type passing struct {
 func newUnits(f *flow) *units {
 	g := f.g
 	n := max(g.Layers, 1)
-	u := &units{f: f, nodes: make([][]int32, n), sig: make([]uint64, n), of: make([]int32, len(g.Ops))}
+	u := &units{f: f, nodes: make([][]int32, n), sig: make([]uint64, n), of: make([]int32, len(g.Ops))} //mem:ok planning runs before arenas are touched
 	last, seen := 0, false
 	for i := range g.Ops {
 		o := &g.Ops[i]
@@ -97,7 +97,7 @@ func signature(g *graph.Graph, nodes []int32) uint64 {
 
 func (u *units) findPassing() {
 	g := u.f.g
-	lowest := make([]int32, len(g.Values))
+	lowest := make([]int32, len(g.Values)) //mem:ok planning runs before arenas are touched
 	for v := range lowest {
 		lowest[v] = -2
 	}

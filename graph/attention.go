@@ -16,6 +16,7 @@ type AttentionSpec struct {
 // Scale is 1/√HeadDim.
 func (s AttentionSpec) Scale() float32 { return float32(1 / math.Sqrt(float64(s.HeadDim))) }
 
+// String is the attributes of a program's text.
 func (s AttentionSpec) String() string {
 	return fmt.Sprintf("heads=%d/%d head=%d block=%d context=%d", s.Heads, s.KVHeads, s.HeadDim, s.Block, s.Context)
 }

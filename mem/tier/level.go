@@ -38,7 +38,7 @@ func newLevel(l *mem.Ledger, t mem.Tier, p mem.Purpose, classes []Class) (*level
 	base, first := int64(0), int32(0)
 	for _, c := range classes {
 		v.first, v.base = append(v.first, first), append(v.base, base)
-		free := make([]int32, c.Slots)
+		free := make([]int32, c.Slots) //mem:ok 4 bytes a slot, of which each holds a tensor or a block
 		for i := range free {
 			free[i] = first + int32(c.Slots-1-i)
 			v.slots = append(v.slots, slot{item: -1})

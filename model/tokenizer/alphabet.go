@@ -53,7 +53,7 @@ func (a *alphabet) spell(token []byte) string {
 
 // unspell returns the bytes that a text stands for, and false if one of its characters is not of the alphabet.
 func (a *alphabet) unspell(s string) ([]byte, bool) {
-	token := make([]byte, 0, len(s))
+	token := make([]byte, 0, len(s)) //mem:ok one token
 	for _, r := range s {
 		b, ok := a.bytes[r]
 		if !ok {
