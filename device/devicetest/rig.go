@@ -11,8 +11,10 @@ package devicetest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"loadline/compile"
@@ -87,18 +89,29 @@ func (r *rig) ints(n, below int) []int32 {
 	return x
 }
 
-// input declares an Input with data, followed by a guard.
+// input declares an Input with data, followed by a guard. Data of fewer rows than the bounds goes on with what no
+// operation may read.
 func (r *rig) input(name string, f []float64, dims ...graph.Dim) graph.Value {
-	r.data = append(r.data, datum{name: name, f: f})
-	v := r.Input(name, graph.F(dims...))
+	ty := graph.F(dims...)
+	r.data = append(r.data, datum{name: name, f: r.pad(f, ty)})
+	v := r.Input(name, ty)
 	r.fence()
 	return v
+}
+
+// pad extends data to the bounds with NaN.
+func (r *rig) pad(f []float64, ty graph.Type) []float64 {
+	f = slices.Clone(f)
+	for int64(len(f)) < ty.Shape.Elems(r.G.Bounds) {
+		f = append(f, math.NaN())
+	}
+	return f
 }
 
 // fence declares an Input that nothing reads: it lies next to what was declared before, and must not change.
 func (r *rig) fence() {
 	r.guard++
-	name := "guard" + string(rune('0'+r.guard/10)) + string(rune('0'+r.guard%10))
+	name := fmt.Sprint("guard", r.guard)
 	r.data = append(r.data, datum{name: name, f: r.noise(graph.Align / 4)})
 	r.Input(name, graph.F(graph.D(graph.Align/4)))
 }
@@ -107,31 +120,37 @@ func (r *rig) fence() {
 func (r *rig) f(name string, x []float64, dims ...graph.Dim) graph.Value {
 	v := r.input(name, x, dims...)
 	if r.mode == dying || r.mode == stateAcc {
-		zero := r.input(name+".0", make([]float64, len(x)), dims...)
-		return r.Add(v, zero)
+		return r.Add(v, r.input(name+".0", make([]float64, len(x)), dims...))
 	}
 	return v
 }
 
-// i is an int32 operand.
+// i is an int32 operand. Data of fewer rows than the bounds goes on with an id that is out of every range.
 func (r *rig) i(name string, x []int32, dims ...graph.Dim) graph.Value {
+	ty := graph.I(dims...)
+	x = slices.Clone(x)
+	for int64(len(x)) < ty.Shape.Elems(r.G.Bounds) {
+		x = append(x, math.MaxInt32)
+	}
 	r.data = append(r.data, datum{name: name, i: x})
-	v := r.Input(name, graph.I(dims...))
+	v := r.Input(name, ty)
 	r.fence()
 	return v
 }
 
 // state is a State with data.
 func (r *rig) state(name string, x []float64, p mem.Purpose, dims ...graph.Dim) graph.Value {
-	r.data = append(r.data, datum{name: name, f: x, writes: true})
-	v := r.State(name, graph.F(dims...), p)
+	ty := graph.F(dims...)
+	r.data = append(r.data, datum{name: name, f: r.pad(x, ty), writes: true})
+	v := r.State(name, ty, p)
 	r.fence()
 	return v
 }
 
-// acc is an accumulator, as the mode says.
-func (r *rig) acc(name string, x []float64, dims ...graph.Dim) graph.Value {
+// acc is an accumulator of noise, as the mode says. n is its elements in this run.
+func (r *rig) acc(name string, n int, dims ...graph.Dim) graph.Value {
 	r.accs = true
+	x := r.noise(n)
 	switch r.mode {
 	case noAcc:
 		return graph.None
@@ -146,13 +165,13 @@ func (r *rig) check(v graph.Value, tol tolerance) {
 	x := r.G.Info(v)
 	name := x.Name
 	if x.Kind == graph.Temp {
-		name = "out." + name
+		name = fmt.Sprint("out", len(r.outs))
 		r.Output(name, v)
 	}
 	r.outs = append(r.outs, result{name, v, tol})
 }
 
-// compileRig turns the rig's graph into a job of one program.
+// job turns the rig's graph into a job of one program.
 func (r *rig) job(t testing.TB) *compile.Job {
 	t.Helper()
 	p, err := compile.Step(r.G, compile.Options{Machine: cost.Laptop2()})
@@ -182,10 +201,14 @@ type host struct {
 	t testing.TB
 }
 
-// openOn opens job on d and closes it with the test.
+// openOn opens job on d. The caller closes it.
 func openOn(t testing.TB, d device.Device, job *compile.Job) host {
 	t.Helper()
-	s, err := d.Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{}), Dir: t.TempDir()})
+	env := device.Env{Ledger: mem.NewLedger(mem.Limits{})}
+	if job.Arena[mem.Disk] > 0 {
+		env.Dir = t.TempDir()
+	}
+	s, err := d.Open(job, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +244,11 @@ func (d *datum) bytes() []byte {
 }
 
 // run runs the program named test.
-func (h host) run(a device.Args) {
+func (h host) run(a device.Args) { h.runProgram("test", a) }
+
+func (h host) runProgram(name string, a device.Args) {
 	h.t.Helper()
-	if err := h.Run("test", a); err != nil {
+	if err := h.Run(name, a); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -8,13 +8,13 @@ import (
 // ulp is the largest relative error of rounding to float32.
 const ulp = 1.0 / (1 << 24)
 
-// tolerance bounds |got−want| of an element by ulp·(rel·|want| + top·max|want| + mag·magnitude), plus the least
-// float32: max|want| is over the tensor, the magnitude is the element that the same operation makes of the absolute
+// tolerance bounds |got−want| of an element by ulp·(rel·|want| + top·max|want| + mag·magnitude + abs), plus a few of the
+// least float32: max|want| is over the tensor, the magnitude is the element that the same operation makes of the absolute
 // values of its operands (right for sums of products, where it is Σ|x|·|y|). The zero tolerance wants the same bits, NaN
 // apart, which is any NaN.
 type tolerance struct {
-	rel, top, mag float64
-	why           string
+	rel, top, mag, abs float64
+	why                string
 }
 
 // exact is for what is copied or counted.
@@ -49,14 +49,15 @@ func (tol tolerance) compare(got, want, mags []float64) string {
 			}
 			return fmt.Sprintf("element %d: got %g, want %g", i, g, w)
 		}
-		bound := tol.rel*math.Abs(w) + tol.top*top
+		bound := tol.rel*math.Abs(w) + tol.top*top + tol.abs
 		if tol.mag > 0 {
 			bound += tol.mag * math.Abs(mags[i])
 		}
-		if bound > 0 {
-			bound = bound*ulp + math.SmallestNonzeroFloat32
+		bound *= ulp
+		if tol != (tolerance{why: tol.why}) {
+			bound += (tol.mag + 1) * math.SmallestNonzeroFloat32
 		}
-		if d := math.Abs(g - w); d > bound {
+		if d := math.Abs(g - w); d > bound || bound == 0 {
 			return fmt.Sprintf("element %d: got %g, want %g, off by %.3g where %.3g is allowed (%s)", i, g, w, d, bound, tol.why)
 		}
 	}
