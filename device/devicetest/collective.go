@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"loadline/collective"
+	"loadline/compile"
 	"loadline/device"
 	"loadline/graph"
 	"loadline/mem"
@@ -15,7 +16,7 @@ import (
 
 // testCollectives runs every collective operation on one rank and on three ranks in goroutines. Inputs are whole
 // numbers, so sums are exact in any order; the order itself is the group's affair.
-func testCollectives(t *testing.T, open func() device.Device, saw func(graph.Op)) {
+func testCollectives(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	for _, ranks := range []int{1, 3} {
 		for _, n := range []int{5, 4096, 2*4096 + 100, 7*4096 + 1} {
 			testRanks(t, open, saw, ranks, n)
@@ -23,7 +24,7 @@ func testCollectives(t *testing.T, open func() device.Device, saw func(graph.Op)
 	}
 }
 
-func testRanks(t *testing.T, open func() device.Device, saw func(graph.Op), ranks, n int) {
+func testRanks(t *testing.T, open func() device.Device, saw func(*compile.Instr), ranks, n int) {
 	t.Helper()
 	r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 37)
 	x := r.input("x", make([]float64, n), graph.D(n))
@@ -38,13 +39,12 @@ func testRanks(t *testing.T, open func() device.Device, saw func(graph.Op), rank
 	blocks := graph.F(graph.D(tensor.Blocks(n)))
 	norms := r.Apply(graph.AllGather{Ranks: ranks, Unit: tensor.BlockElems, Elems: n, To: blocks}, squares, graph.None)[0]
 	alone := r.Apply(graph.SumSquares{}, whole)[0]
-	for _, v := range []graph.Value{sum, again, next, norms, alone, shard} {
+	inPlace := r.Apply(graph.AllReduce{Ranks: ranks}, r.Add(x, x))[0]
+	for _, v := range []graph.Value{sum, again, next, norms, alone, shard, inPlace} {
 		r.check(v, exact)
 	}
-	for i := range r.G.Ops {
-		saw(r.G.Ops[i].Op)
-	}
 	job := r.job(t)
+	sawAll(job, saw)
 	world := newWorld(ranks)
 	sessions := make([]host, ranks)
 	want := make([]float64, n)
@@ -78,6 +78,10 @@ func testRanks(t *testing.T, open func() device.Device, saw func(graph.Op), rank
 		lo, hi := tensor.Shard(n, ranks, k)
 		part := make([]float64, tensor.ShardMax(n, ranks))
 		copy(part, want[lo:hi])
+		twice := make([]float64, n)
+		for i, x := range want {
+			twice[i] = 2 * x
+		}
 		for _, c := range []struct {
 			name      string
 			got, want []float64
@@ -87,6 +91,7 @@ func testRanks(t *testing.T, open func() device.Device, saw func(graph.Op), rank
 			{"shardslice and allgather into a state", read(2), r.datum("whole").f},
 			{"allgather of block sums", read(3), read(4)},
 			{"reducescatter", read(5)[:hi-lo], part[:hi-lo]},
+			{"allreduce in place", read(6), twice},
 		} {
 			for i := range c.want {
 				if got := c.got[i]; got != c.want[i] && math.Abs(got-c.want[i]) > ulp*math.Abs(c.want[i])*sameSums(c.name) {

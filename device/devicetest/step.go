@@ -261,7 +261,7 @@ var variants = []struct {
 }
 
 // testSteps compares whole training steps with the reference in float64, and their bits across variants.
-func testSteps(t *testing.T, open func() device.Device, saw func(graph.Op)) {
+func testSteps(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	for _, d := range decoders {
 		t.Run(d.name, func(t *testing.T) {
 			var first [][]byte
@@ -272,10 +272,8 @@ func testSteps(t *testing.T, open func() device.Device, saw func(graph.Op)) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i := range p.Instrs {
-					saw(p.Instrs[i].Op)
-				}
 				job := jobOf(t, p)
+				sawAll(job, saw)
 				h := openOn(t, open(), job)
 				h.fill(s.rig)
 				h.run(device.Args{})

@@ -13,7 +13,7 @@ import (
 )
 
 // testStorage saves, zeroes and restores States larger and smaller than a chunk.
-func testStorage(t *testing.T, open func() device.Device, saw func(graph.Op)) {
+func testStorage(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	states := []struct {
 		name string
 		n    int
@@ -24,14 +24,15 @@ func testStorage(t *testing.T, open func() device.Device, saw func(graph.Op)) {
 		for _, s := range states {
 			b.Apply(op, b.State(s.name, graph.F(graph.D(s.n)), mem.Weights))
 		}
-		saw(op)
 		p, err := compile.Step(b.G, compile.Options{Machine: cost.Laptop2()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		programs = append(programs, p)
 	}
-	h := openOn(t, open(), jobOf(t, programs...))
+	job := jobOf(t, programs...)
+	sawAll(job, saw)
+	h := openOn(t, open(), job)
 	defer h.Close()
 	r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 31)
 	want := map[string][]byte{}

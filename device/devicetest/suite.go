@@ -16,11 +16,11 @@ import (
 
 // Run runs the suite on the devices that open makes. Ranks of one group run on devices of their own.
 func Run(t *testing.T, open func() device.Device) {
-	run(t, open, func(graph.Op) {})
+	run(t, open, func(*compile.Instr) {})
 }
 
-// run is Run; saw is called with every operation that the suite runs, from the test's goroutine.
-func run(t *testing.T, open func() device.Device, saw func(graph.Op)) {
+// run is Run; saw is called with every instruction that the suite runs, from the test's goroutine.
+func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(), saw) })
 	}
@@ -47,7 +47,7 @@ func rowsAt(n int) int { return 1 + n*7%6 }
 // spareRows is how many rows the bounds have beyond the run's.
 const spareRows = 3
 
-func (c *opCase) run(t *testing.T, d device.Device, saw func(graph.Op)) {
+func (c *opCase) run(t *testing.T, d device.Device, saw func(*compile.Instr)) {
 	ls := c.lengths
 	if ls == nil {
 		ls = lengths
@@ -62,19 +62,25 @@ func (c *opCase) run(t *testing.T, d device.Device, saw func(graph.Op)) {
 			if !r.accs && m > dying {
 				break
 			}
-			if err := c.compare(t, d, exactRef, r); err != "" {
+			job := r.job(t)
+			if err := c.compare(t, d, exactRef, r, job); err != "" {
 				t.Fatalf("length %d, %s: %s", n, modeNames[m], err)
 			}
-			for i := range r.G.Ops {
-				saw(r.G.Ops[i].Op)
-			}
+			sawAll(job, saw)
+		}
+	}
+}
+
+func sawAll(job *compile.Job, saw func(*compile.Instr)) {
+	for _, p := range job.Programs {
+		for i := range p.Instrs {
+			saw(&p.Instrs[i])
 		}
 	}
 }
 
 // compare runs r on d and in float64 and returns the first difference, or "".
-func (c *opCase) compare(t *testing.T, d, exactRef device.Device, r *rig) string {
-	job := r.job(t)
+func (c *opCase) compare(t *testing.T, d, exactRef device.Device, r *rig, job *compile.Job) string {
 	got, want := openOn(t, d, job), openOn(t, exactRef, job)
 	defer got.Close()
 	defer want.Close()

@@ -4,18 +4,34 @@ import (
 	"reflect"
 	"testing"
 
+	"loadline/compile"
 	"loadline/device"
 	"loadline/device/ref"
 	"loadline/graph"
 )
 
-// TestReference runs the suite on the reference in float32, and checks that the suite runs every operation there is.
+// TestReference runs the suite on the reference in float32, and checks that the suite runs every operation there is, and
+// in place each one that may be.
 func TestReference(t *testing.T) {
-	seen := map[string]bool{}
-	run(t, func() device.Device { return ref.New(ref.F32) }, func(op graph.Op) { seen[reflect.TypeOf(op).Name()] = true })
+	seen, inPlace, may := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	run(t, func() device.Device { return ref.New(ref.F32) }, func(in *compile.Instr) {
+		name := reflect.TypeOf(in.Op).Name()
+		seen[name] = true
+		if p, ok := in.Op.(graph.InPlace); ok {
+			may[name] = true
+			for _, a := range p.InPlace() {
+				if a.In < len(in.In) && in.In[a.In].Buffer >= 0 && in.In[a.In].Buffer == in.Out[a.Out].Buffer {
+					inPlace[name] = true
+				}
+			}
+		}
+	})
 	for _, name := range graphTypes(t, "Kind") {
 		if !seen[name] {
 			t.Errorf("the suite does not run graph.%s", name)
+		}
+		if may[name] && !inPlace[name] {
+			t.Errorf("the suite does not run graph.%s in place", name)
 		}
 	}
 }
