@@ -3,8 +3,8 @@
 // stray access from the host faults.
 //
 // Invariants: between calls of a session every mapping on the device tier is without access. What crosses the border goes
-// through one staging buffer, reserved on the host tier at Open; the callbacks of Save and Restore see that buffer, never
-// the device's memory.
+// through one staging buffer, small enough to belong to the Go runtime's share; the callbacks of Save and Restore see that
+// buffer, never the device's memory.
 //
 // It is slower than cpu by those copies, and it does not model a link's speed.
 package far
@@ -18,9 +18,7 @@ import (
 	"loadline/compile"
 	"loadline/device"
 	"loadline/device/cpu"
-	"loadline/graph"
 	"loadline/mem"
-	"loadline/mem/arena"
 )
 
 // Device is the pretend device; it implements device.Device.
@@ -35,23 +33,16 @@ func (d *Device) Name() string { return "far" }
 // Scratch returns the workspace of the device tier: cpu's.
 func (d *Device) Scratch(programs []*compile.Program) mem.Bytes { return d.cpu.Scratch(programs) }
 
-// HostScratch returns the staging bytes on the host tier, which Open reserves as well. They belong in the plan beside
-// Scratch: compile.Job.Fixed, Staging.
-func (d *Device) HostScratch() mem.Bytes { return arena.Round(graph.ChunkBytes) }
+// stageBytes is the size of the staging buffer.
+const stageBytes = 64 << 10
 
-// Open reserves the job's memory and the staging buffer, and takes the host's access away.
+// Open reserves the job's memory and takes the host's access away.
 func (d *Device) Open(job *compile.Job, env device.Env) (device.Session, error) {
-	var parts [mem.NumPurposes]mem.Bytes
-	parts[mem.Staging] = d.HostScratch()
-	stage, err := arena.New(env.Ledger, mem.Host, parts)
-	if err != nil {
-		return nil, fmt.Errorf("far: staging: %w", err)
-	}
 	inner, err := d.cpu.OpenSession(job, env)
 	if err != nil {
-		return nil, errors.Join(err, stage.Close())
+		return nil, err
 	}
-	s := &session{cpu: inner, stage: stage, copies: map[string]bool{}}
+	s := &session{cpu: inner, stage: make([]byte, stageBytes), copies: map[string]bool{}}
 	for _, p := range job.Programs {
 		for i := range p.Instrs {
 			if p.Instrs[i].Ticket >= 0 {
@@ -69,7 +60,7 @@ func (d *Device) Open(job *compile.Job, env device.Env) (device.Session, error) 
 // session is a job behind the border.
 type session struct {
 	cpu    *cpu.Session
-	stage  *arena.Arena
+	stage  []byte
 	copies map[string]bool // programs with copies that run beside the instructions
 	args   device.Args     // of the run in progress
 	closed bool            // whether the border stays closed during callbacks
@@ -120,7 +111,7 @@ func (s *session) Run(program string, a device.Args) error {
 // toSink hands the caller a copy of what Save streams.
 func (s *session) toSink(state string, p []byte) error {
 	for len(p) > 0 {
-		n := copy(s.stage.Bytes(), p)
+		n := copy(s.stage, p)
 		if err := s.outside(s.args.Sink, state, n); err != nil {
 			return err
 		}
@@ -132,11 +123,11 @@ func (s *session) toSink(state string, p []byte) error {
 // fromSource lets the caller fill the staging buffer.
 func (s *session) fromSource(state string, p []byte) error {
 	for len(p) > 0 {
-		n := min(len(p), len(s.stage.Bytes()))
+		n := min(len(p), len(s.stage))
 		if err := s.outside(s.args.Source, state, n); err != nil {
 			return err
 		}
-		copy(p, s.stage.Bytes()[:n])
+		copy(p, s.stage[:n])
 		p = p[n:]
 	}
 	return nil
@@ -145,12 +136,12 @@ func (s *session) fromSource(state string, p []byte) error {
 // outside calls back with n bytes of the staging buffer, without access to the device tier unless a copy needs it.
 func (s *session) outside(f func(string, []byte) error, state string, n int) error {
 	if !s.closed {
-		return f(state, s.stage.Bytes()[:n])
+		return f(state, s.stage[:n])
 	}
 	if err := s.protect(unix.PROT_NONE); err != nil {
 		return err
 	}
-	return errors.Join(f(state, s.stage.Bytes()[:n]), s.protect(open))
+	return errors.Join(f(state, s.stage[:n]), s.protect(open))
 }
 
 // Write fills bytes of an Input or State, a staging buffer at a time.
@@ -175,8 +166,8 @@ func (s *session) Read(name string, at int64, dst []byte) error {
 // cross calls f for n bytes in pieces of the staging buffer; once for no bytes, so that names are checked.
 func (s *session) cross(n int, f func(lo, hi int, stage []byte) error) error {
 	for lo := 0; ; {
-		hi := min(n, lo+len(s.stage.Bytes()))
-		if err := f(lo, hi, s.stage.Bytes()[:hi-lo]); err != nil {
+		hi := min(n, lo+len(s.stage))
+		if err := f(lo, hi, s.stage[:hi-lo]); err != nil {
 			return err
 		}
 		if lo = hi; lo >= n {
@@ -186,4 +177,4 @@ func (s *session) cross(n int, f func(lo, hi int, stage []byte) error) error {
 }
 
 // Close releases everything.
-func (s *session) Close() error { return errors.Join(s.cpu.Close(), s.stage.Close()) }
+func (s *session) Close() error { return s.cpu.Close() }

@@ -41,7 +41,6 @@ func opened(t *testing.T) (*session, *mem.Ledger, *mem.Plan) {
 	d := New(cpu.Options{Threads: 2, Set: kernel.Best()})
 	var fixed mem.Usage
 	fixed.Add(mem.Device, mem.Workspace, d.Scratch(ps))
-	fixed.Add(mem.Host, mem.Staging, d.HostScratch())
 	j, err := compile.NewJob(fixed, ps...)
 	if err != nil {
 		t.Fatal(err)
