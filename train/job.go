@@ -27,10 +27,14 @@ type Job struct {
 	Options Options
 	Step    *compile.Program // the program of the forward and backward half
 	Promise *mem.Plan
-	Least   []Least // the least memory under each recompute policy
 
-	states []state
+	states   []state
+	compiler *compiler
 }
+
+// Least returns the least memory that would work under each recompute policy. It compiles the step anew for each, which is why a Job does
+// not hold it.
+func (j *Job) Least() ([]Least, error) { return j.compiler.leasts() }
 
 // SavedActivationBytes is the bytes of forward values alive when the backward half begins.
 func (j *Job) SavedActivationBytes() mem.Bytes { return mem.Bytes(j.Step.Saved) }
@@ -58,10 +62,6 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if c.others, err = gs.programs(&o); err != nil {
 		return nil, err
 	}
-	least, err := c.leasts()
-	if err != nil {
-		return nil, err
-	}
 	j, err := c.fit(o.Recompute)
 	if err != nil {
 		return nil, err
@@ -74,9 +74,13 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 		if j, err = c.join(p); err != nil {
 			return nil, err
 		}
+		least, err := c.leasts()
+		if err != nil {
+			return nil, err
+		}
 		return nil, c.doesNotFit(j, least)
 	}
-	return &Job{Job: j, Options: o, Step: j.Programs[0], Promise: j.Plan(), Least: least, states: gs.states}, nil
+	return &Job{Job: j, Options: o, Step: j.Programs[0], Promise: j.Plan(), states: gs.states, compiler: c}, nil
 }
 
 // compiler is the state of Compile.

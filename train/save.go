@@ -3,7 +3,9 @@ package train
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"loadline/device"
 	"loadline/mem"
@@ -36,8 +38,8 @@ func (t *Trainer) Save() (string, error) {
 		}
 		err = t.agree(err)
 	}
-	s.abort()
 	if err != nil {
+		s.abort()
 		return "", err
 	}
 	if path == "" {
@@ -125,13 +127,20 @@ func (s *saver) texts() error {
 	return s.w.File(checkpoint.TokenizerName, s.env.Tokenizer)
 }
 
+// gathered is what the zero pass puts behind the name of a weight that it gathers.
+const gathered = ".full"
+
 // stream runs the save program into the open files and closes them.
 func (s *saver) stream() error {
 	clear(s.at)
 	var failed error
 	err := s.session.Run(SaveProgram, device.Args{Sink: func(name string, p []byte) error {
+		x := s.states[strings.TrimSuffix(name, gathered)]
+		if failed == nil && x == nil {
+			failed = fmt.Errorf("train: the save program streams %q, which is no state", name)
+		}
 		if failed == nil {
-			failed = s.take(s.states[name], p)
+			failed = s.take(x, p)
 		}
 		return nil // the run goes to its end, so that no rank waits in a collective for one that failed
 	}})
@@ -177,7 +186,7 @@ func (s *saver) state() checkpoint.State {
 	}
 }
 
-// abort gives up what has not been closed; after a commit that is nothing.
+// abort gives up what was begun.
 func (s *saver) abort() {
 	if s.model != nil {
 		s.model.Abort()

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -78,9 +79,16 @@ func (s *setup) dev() device.Device {
 	return s.device
 }
 
+// plans holds what planned has made, by options.
+var plans sync.Map
+
 // planned compiles a job without a fixed part.
 func planned(t testing.TB, o Options, s setup) *Job {
 	t.Helper()
+	key := fmt.Sprintf("%+v %v", o, s.device)
+	if j, ok := plans.Load(key); ok {
+		return j.(*Job)
+	}
 	j, err := Compile(o, s.dev(), FixedBytes{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +98,7 @@ func planned(t testing.TB, o Options, s setup) *Job {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
 	}
+	plans.Store(key, j)
 	return j
 }
 
@@ -163,7 +172,13 @@ type result struct {
 // train runs to the end and returns rank 0's result; every rank must have the same losses, and have kept its promise.
 func train(t testing.TB, o Options, s setup) result {
 	t.Helper()
-	job := planned(t, o, s)
+	return trainJob(t, planned(t, o, s), s)
+}
+
+// trainJob is train for a job that is planned.
+func trainJob(t testing.TB, job *Job, s setup) result {
+	t.Helper()
+	o := &job.Options
 	results := make([]result, o.Ranks)
 	for rank, err := range onRanks(t, o.Ranks, func(g collective.Group) error {
 		tr, err := open(job, g, s)
