@@ -224,16 +224,6 @@ func checkGradients(t *testing.T, p *tape) {
 	}
 }
 
-// datum finds the data of a name.
-func (r *rig) datum(name string) *datum {
-	for i := range r.data {
-		if r.data[i].name == name {
-			return &r.data[i]
-		}
-	}
-	panic("devicetest: no data " + name)
-}
-
 // graphTypes lists the types of package graph that have a method.
 func graphTypes(t *testing.T, method string) []string {
 	t.Helper()

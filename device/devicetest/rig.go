@@ -160,6 +160,16 @@ func (r *rig) acc(name string, n int, dims ...graph.Dim) graph.Value {
 	return r.f(name, x, dims...)
 }
 
+// datum finds the data of a name.
+func (r *rig) datum(name string) *datum {
+	for i := range r.data {
+		if r.data[i].name == name {
+			return &r.data[i]
+		}
+	}
+	panic("devicetest: no data " + name)
+}
+
 // check compares v after the run.
 func (r *rig) check(v graph.Value, tol tolerance) {
 	x := r.G.Info(v)
