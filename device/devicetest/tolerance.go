@@ -55,7 +55,7 @@ func (tol tolerance) compare(got, want, mags []float64) string {
 		}
 		bound *= ulp
 		if tol != (tolerance{why: tol.why}) {
-			bound += (tol.mag + 1) * math.SmallestNonzeroFloat32
+			bound += (tol.mag + 4) * math.SmallestNonzeroFloat32
 		}
 		if d := math.Abs(g - w); d > bound || bound == 0 {
 			return fmt.Sprintf("element %d: got %g, want %g, off by %.3g where %.3g is allowed (%s)", i, g, w, d, bound, tol.why)
