@@ -7,8 +7,8 @@ import (
 	"loadline/tensor"
 )
 
-// SumSquares is the sum of squares of each block of 4096 elements of a flat tensor: g → (blocks), each summed in f64 in
-// ascending order and rounded once. Shard boundaries are block boundaries, so the sums do not depend on who owns what.
+// SumSquares is the sum of squares of each block of 4096 elements of a flat tensor: g → (blocks), each summed in f64 in a
+// fixed order that depends on nothing but the block, and rounded once. Shard boundaries are block boundaries, so the sums do not depend on who owns what.
 // With Ranks > 1, g is a shard and the result holds this rank's blocks.
 type SumSquares struct{}
 
