@@ -25,13 +25,13 @@ build: ## bin/loadline, static
 
 .PHONY: test
 test: ## every check of a change, under 10 minutes on 2 cores
-	$(call step,gofmt,bad=$$(find . -name '*.go' -not -path './.*' -exec "$$($(GO) env GOROOT)/bin/gofmt" -l {} +) && echo "$$bad" && [ -z "$$bad" ])
+	$(call step,gofmt,bad=$$(find . -name '*.go' -not -path './.*' -exec "$$($(GO) env GOROOT)/bin/gofmt" -l {} +) && { [ -z "$$bad" ] || { echo "$$bad"; false; }; })
 	$(call step,build,$(GO) build ./... && $(GO) build -tags purego ./... && $(GO) build -tags invariants ./...)
 	$(call step,vet,$(GO) vet ./... && $(GO) vet -tags purego $(PUREGO) && $(GO) vet -tags invariants $(INVARIANTS))
 	@for platform in $(PLATFORMS); do $(MAKE) --no-print-directory cross PLATFORM=$$platform || exit 1; done
+	$(call step,test,$(GO) test -timeout $(TIMEOUT) ./...)
 	$(call step,test -tags purego,$(GO) test -timeout $(TIMEOUT) -tags purego $(PUREGO))
 	$(call step,test -tags invariants,$(GO) test -timeout $(TIMEOUT) -tags invariants $(INVARIANTS))
-	$(call step,test,$(GO) test -timeout $(TIMEOUT) ./...)
 
 # Vet also compiles the tests of a platform, which build leaves out.
 .PHONY: cross
