@@ -66,7 +66,7 @@ func TestSuiteCatches(t *testing.T) {
 		}
 		rows := rowsAt(n)
 		r := newRig(dying, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, 5)
-		r.args = device.Args{Rows: rows, Outs: rows}
+		r.args = device.Args{Rows: rows, Outs: 1 + rows/2}
 		c.build(r, n)
 		job := r.job(t)
 		outs := false

@@ -91,6 +91,6 @@ var matrixCases = []opCase{
 	{name: "select", build: func(r *rig, n int) {
 		rows := r.args.Rows
 		x := r.f("x", r.noise(rows*n), graph.R(1), graph.D(n))
-		r.check(r.SelectRows(x, r.i("rows", r.ints(rows, rows), graph.O(1))), exact)
+		r.check(r.SelectRows(x, r.i("rows", r.ints(r.args.Outs, rows), graph.O(1))), exact)
 	}},
 }

@@ -60,7 +60,7 @@ func (c *opCase) run(t *testing.T, d device.Device, saw func(*compile.Instr)) {
 		for m := range numModes {
 			rows := rowsAt(n)
 			r := newRig(m, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, uint64(n))
-			r.args = device.Args{Rows: rows, Outs: rows}
+			r.args = device.Args{Rows: rows, Outs: 1 + rows/2}
 			c.build(r, n)
 			if !r.accs && m > dying {
 				break
