@@ -66,7 +66,7 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j == nil {
+	if j == nil { // say what the least of the policy would be
 		p, err := c.smallest(o.Recompute)
 		if err != nil {
 			return nil, err
@@ -127,52 +127,59 @@ func (c *compiler) limits() mem.Limits {
 
 // fit compiles the step for the arena that the limits leave, and returns nil if the job does not fit then.
 func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
-	p, err := c.smallest(r)
+	fixed := r
+	if r.Policy == compile.Auto { // a program that is quick to make tells what everything but the arena takes
+		fixed.Policy = compile.Full
+	}
+	p, err := c.smallest(fixed)
 	if err != nil {
 		return nil, err
 	}
-	small, err := c.join(p)
+	j, err := c.join(p)
 	if err != nil {
 		return nil, err
-	}
-	if ok, _ := c.limits().Allows(small.Plan().Peak); !ok {
-		return nil, nil
 	}
 	if r.Policy != compile.Auto { // only auto makes something of a larger arena
-		return small, nil
+		return c.allowed(j), nil
 	}
-	// How much scratch the device wants may depend on the choice, and so may the arena of the tier below: start from what the smallest
-	// program leaves, and give back what the larger one takes besides.
-	arenaLimit := c.arenaLimit(small)
+	// How much scratch the device wants may depend on the choice, and so may the arena of the tier below: start from what the quick program
+	// leaves, and give back what the larger one takes besides.
+	limit, bounded := c.arenaLimit(j)
 	for range 8 {
-		p, err := c.step(r, int64(arenaLimit))
+		if bounded && limit <= 0 {
+			return nil, nil
+		}
+		p, err := c.step(r, int64(limit))
 		var over *compile.OverLimitError
 		if errors.As(err, &over) {
-			break
+			c.small[r.String()] = p
+			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		j, err := c.join(p)
-		if err != nil {
+		if j, err = c.join(p); err != nil {
 			return nil, err
 		}
-		if ok, _ := c.limits().Allows(j.Plan().Peak); ok {
+		if c.allowed(j) != nil {
 			return j, nil
 		}
-		next := c.arenaLimit(j)
-		if next >= arenaLimit {
-			next = arenaLimit - arenaLimit/8
-		}
-		if arenaLimit = next; arenaLimit <= 0 {
-			break
-		}
+		next, _ := c.arenaLimit(j)
+		limit = min(next, limit-limit/8)
 	}
-	return small, nil
+	return nil, nil
 }
 
-// arenaLimit is the most that the device's arena may hold beside everything else in j; 0 is no limit.
-func (c *compiler) arenaLimit(j *compile.Job) mem.Bytes {
+// allowed returns j if it is within the limits, and nil otherwise.
+func (c *compiler) allowed(j *compile.Job) *compile.Job {
+	if ok, _ := c.limits().Allows(j.Plan().Peak); !ok {
+		return nil
+	}
+	return j
+}
+
+// arenaLimit is the most that the device's arena may hold beside everything else in j; it is not bounded where there is no limit.
+func (c *compiler) arenaLimit(j *compile.Job) (limit mem.Bytes, bounded bool) {
 	peak, l := j.Plan().Peak, c.limits()
 	mine := mem.Bytes(j.ArenaBytes(mem.Device))
 	left := mem.Bytes(math.MaxInt64)
@@ -183,9 +190,9 @@ func (c *compiler) arenaLimit(j *compile.Job) mem.Bytes {
 		left = min(left, d-(peak.Total(mem.Device)-mine))
 	}
 	if left == math.MaxInt64 {
-		return 0
+		return 0, false
 	}
-	return within(left)
+	return within(left), true
 }
 
 // String is the plan's text for people: the peak by purpose, what was chosen, and the least memory of each policy.

@@ -151,7 +151,8 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 // of a run without faults.
 func TestFaultsWhileSaving(t *testing.T) {
 	o := options(tiny())
-	o.Steps, o.SaveEvery, o.EvalEvery = 4, 2, 0
+	o.Config.NumLayers = 1
+	o.Steps, o.SaveEvery = 4, 2
 	want := train(t, o, setup{out: &checkpoint.Dir{Path: t.TempDir()}})
 	base := t.TempDir()
 	stopAfter(t, o, setup{out: &checkpoint.Dir{Path: base}}, 2)

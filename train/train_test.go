@@ -68,6 +68,7 @@ type setup struct {
 	out    *checkpoint.Dir
 	resume string
 	weight string
+	dir    string
 	device device.Device // nil is cpu with one thread
 	batch  func(rank int) Batches
 }
@@ -141,7 +142,7 @@ func open(job *Job, g collective.Group, s setup) (*Trainer, error) {
 		rank = g.Rank()
 	}
 	do := data.Options{Batch: o.Batch, Seq: o.Seq, Seed: 7, Rank: rank, Ranks: o.Ranks}
-	e := Env{Ledger: mem.NewLedger(mem.Limits{}), Group: g, Out: s.out, Resume: s.resume, Weights: s.weight}
+	e := Env{Ledger: mem.NewLedger(mem.Limits{}), Group: g, Out: s.out, Resume: s.resume, Weights: s.weight, Dir: s.dir}
 	if s.batch != nil {
 		e.Train = s.batch(rank)
 	} else {

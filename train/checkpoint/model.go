@@ -22,7 +22,7 @@ type Model struct {
 	Tokenizer string // path of tokenizer.json; empty if there is none
 
 	f       *safetensors.File
-	params  map[string]*progress
+	params  passing
 	scratch [runBytes]byte
 }
 
@@ -77,7 +77,7 @@ func exists(path string) bool {
 
 // check compares the file's tensors with the model's.
 func (m *Model) check() error {
-	for _, x := range m.params {
+	for _, x := range m.params.order {
 		for i := range x.Pieces {
 			c := &x.Pieces[i]
 			t, ok := m.tensor(c.Name)
@@ -119,11 +119,11 @@ func sameShape(a []int64, b []int) bool {
 }
 
 // Has tells whether a State is a weight of the model.
-func (m *Model) Has(state string) bool { return m.params[state] != nil }
+func (m *Model) Has(state string) bool { return m.params.named[state] != nil }
 
 // Source fills p with the next float32 elements of a State; it is a device.Args.Source for programs that restore each weight once.
 func (m *Model) Source(state string, p []byte) error {
-	x := m.params[state]
+	x := m.params.named[state]
 	if x == nil {
 		return fmt.Errorf("checkpoint: %q is no weight of the model", state)
 	}
@@ -136,14 +136,14 @@ func (m *Model) Source(state string, p []byte) error {
 
 // Rewind lets Source begin again.
 func (m *Model) Rewind() {
-	for _, x := range m.params {
+	for _, x := range m.params.order {
 		x.at = 0
 	}
 }
 
 // ReadAt fills p with float32 elements of a State, from element at on.
 func (m *Model) ReadAt(state string, at int, p []byte) error {
-	x := m.params[state]
+	x := m.params.named[state]
 	if x == nil {
 		return fmt.Errorf("checkpoint: %q is no weight of the model", state)
 	}

@@ -22,7 +22,7 @@ type ModelFile struct {
 	w       *Writer
 	f       *os.File
 	offset  map[string]int64 // of each published tensor
-	params  map[string]*progress
+	params  passing
 	bytes   int64 // of the file
 	scratch [runBytes]byte
 }
@@ -33,10 +33,18 @@ type progress struct {
 	at int // elements
 }
 
-func follow(params []model.Param) map[string]*progress {
-	all := make(map[string]*progress, len(params))
+// passing is the progress of every State, by name and in the model's order.
+type passing struct {
+	order []*progress
+	named map[string]*progress
+}
+
+func follow(params []model.Param) passing {
+	all := passing{named: make(map[string]*progress, len(params))}
 	for _, p := range params {
-		all[p.Name] = &progress{Param: p}
+		x := &progress{Param: p}
+		all.order = append(all.order, x)
+		all.named[p.Name] = x
 	}
 	return all
 }
@@ -113,7 +121,7 @@ func header(path string, infos []safetensors.Info) ([]byte, []safetensors.Info, 
 
 // Write takes the next bytes of a State, float32 elements.
 func (m *ModelFile) Write(state string, p []byte) error {
-	x := m.params[state]
+	x := m.params.named[state]
 	if x == nil {
 		return fmt.Errorf("checkpoint: %q is no weight of the model", state)
 	}
@@ -166,9 +174,9 @@ func (m *ModelFile) Close() error {
 }
 
 func (m *ModelFile) complete() error {
-	for name, x := range m.params {
+	for _, x := range m.params.order {
 		if x.at != x.Elems() {
-			return fmt.Errorf("weight %q has %d elements, got %d", name, x.Elems(), x.at)
+			return fmt.Errorf("weight %q has %d elements, got %d", x.Name, x.Elems(), x.at)
 		}
 	}
 	st, err := m.f.Stat()
