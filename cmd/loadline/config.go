@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// exclusive lists flags of which one at most may be set; one on the command line wins over another in a file.
+func exclusive() [][]string { return [][]string{{"preset", "model"}} }
+
+// readConfig sets flags that the command line left alone from the file that --config names. Keys are flags' names.
+func (a *app) readConfig(f *pflag.FlagSet) error {
+	if a.config == "" {
+		return nil
+	}
+	k := koanf.New("\x00") // keys are never nested: a dot is part of a name
+	if err := k.Load(file.Provider(a.config), yaml.Parser()); err != nil {
+		return usage("check that the file is there and is YAML with one `name: value` a line", "--config %s: %v", a.config, err)
+	}
+	keys := k.Keys()
+	slices.Sort(keys)
+	for _, key := range keys {
+		name, _, nested := strings.Cut(key, "\x00")
+		x := f.Lookup(name)
+		switch {
+		case name == "config":
+			return usage("put everything into one file", "--config %s: a config file cannot name another", a.config)
+		case x == nil:
+			return inFile(a.config, unknownFlag(f, name, "", "loadline --help"))
+		case nested:
+			return usage(fmt.Sprintf("write %s: VALUE", name), "--config %s: %s: want a value, it has settings below it", a.config, name)
+		case x.Changed || replaced(f, name):
+			continue
+		}
+		if err := setFromFile(f, name, k.Get(key)); err != nil {
+			return inFile(a.config, err)
+		}
+	}
+	return nil
+}
+
+// replaced tells whether the command line has set a flag that excludes name.
+func replaced(f *pflag.FlagSet, name string) bool {
+	for _, group := range exclusive() {
+		if !slices.Contains(group, name) {
+			continue
+		}
+		for _, other := range group {
+			if x := f.Lookup(other); other != name && x != nil && x.Changed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setFromFile sets a flag from a YAML value; a list is set one by one.
+func setFromFile(f *pflag.FlagSet, name string, value any) error {
+	x := f.Lookup(name)
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	var words []string
+	for _, v := range list {
+		if v == nil {
+			return usage(fmt.Sprintf("write %s: VALUE, or leave the line out", name), "%s: want a value", name)
+		}
+		words = append(words, fmt.Sprint(v))
+	}
+	if s, ok := x.Value.(pflag.SliceValue); ok {
+		return s.Replace(words)
+	}
+	text := strings.Join(words, ",")
+	if err := x.Value.Set(text); err != nil {
+		return usage("write a value as the flag takes it", "%s: %s: %s", name, text, plainCause(err))
+	}
+	return nil
+}
+
+// inFile says which file an error is about.
+func inFile(path string, err error) error {
+	return usage(advice(err), "--config %s: %v", path, err)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"loadline/mem"
+	"loadline/serve"
+	"loadline/train"
+	"loadline/train/checkpoint"
+)
+
+// Exit codes.
+const (
+	codeDone = iota
+	codeFailed
+	codeUsage
+	codeDoesNotFit
+)
+
+// usageError is what the user typed wrong.
+type usageError struct{ text, try string }
+
+// Error returns one line.
+func (e *usageError) Error() string { return e.text }
+
+// Advice returns one line: what to do.
+func (e *usageError) Advice() string { return e.try }
+
+// usage returns a usageError.
+func usage(try, format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...), try}
+}
+
+// advised is an error with a line about what to do.
+type advised struct {
+	error
+	try string
+}
+
+// Advice returns one line: what to do.
+func (e *advised) Advice() string { return e.try }
+
+// Unwrap returns the error.
+func (e *advised) Unwrap() error { return e.error }
+
+// advise adds what to do to an error.
+func advise(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &advised{err, fmt.Sprintf(format, args...)}
+}
+
+// exitCode is the code that a verb's error ends the process with.
+func exitCode(err error) int {
+	var (
+		u        *usageError
+		option   *train.OptionError
+		training *train.DoesNotFitError
+		serving  *serve.DoesNotFitError
+		budget   *mem.OverBudgetError
+		rank     *rankError
+		disk     *tierError
+	)
+	switch {
+	case err == nil:
+		return codeDone
+	case errors.As(err, &rank):
+		return rank.code
+	case errors.As(err, &u), errors.As(err, &option):
+		return codeUsage
+	case errors.As(err, &training), errors.As(err, &serving), errors.As(err, &budget), errors.As(err, &disk):
+		return codeDoesNotFit
+	}
+	return codeFailed
+}
+
+// fail prints an error, and returns it.
+func (a *app) fail(err error) error {
+	text, try := oneLine(err.Error()), oneLine(advice(err))
+	fmt.Fprintf(a.err, "loadline: %s\n", text)
+	if try != "" {
+		fmt.Fprintf(a.err, "  try: %s\n", try)
+	}
+	code := exitCode(err)
+	if e := a.log.write("error", map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
+		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
+	}
+	if a.json && !a.printed {
+		if e := a.document(map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
+			fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
+		}
+	}
+	return err
+}
+
+// oneLine joins the lines of joined errors, and leaves out the name of a package in front.
+func oneLine(s string) string {
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
+	for _, p := range []string{"train: --", "mem: size"} {
+		if strings.HasPrefix(s, p) {
+			_, s, _ = strings.Cut(s, ": ")
+		}
+	}
+	return s
+}
+
+// advice is what to do about an error.
+func advice(err error) string {
+	var adviser interface{ Advice() string }
+	if errors.As(err, &adviser) {
+		return adviser.Advice()
+	}
+	var (
+		option    *train.OptionError
+		numbers   *train.NonFiniteError
+		damaged   *checkpoint.DamagedError
+		disagrees *checkpoint.Disagreement
+		locked    *checkpoint.LockedError
+		budget    *mem.OverBudgetError
+		promise   *mem.BrokenPromiseError
+	)
+	switch {
+	case errors.As(err, &option):
+		return fmt.Sprintf("loadline train --help tells what --%s takes", option.Option)
+	case errors.As(err, &numbers):
+		return "resume from the last checkpoint with a smaller --lr, a longer --warmup or a smaller --clip"
+	case errors.As(err, &damaged):
+		return "resume from another checkpoint, or copy this one again"
+	case errors.As(err, &disagrees):
+		return "use the settings that the checkpoint was made with, or start anew with another --out"
+	case errors.As(err, &locked):
+		return "wait for the other run, or choose another --out"
+	case errors.As(err, &budget):
+		return "raise --memory"
+	case errors.As(err, &promise):
+		return "this is a fault of loadline: please report it with the command line"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "free some space or choose an --out on another disk, then go on with --resume"
+	case errors.Is(err, fs.ErrPermission):
+		return "check who may read and write the file"
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the path"
+	case errors.Is(err, checkpoint.ErrNone):
+		return "name a directory that loadline train has written, or one with config.json and model.safetensors"
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadline/mem"
+)
+
+// sizeFlag is a flag that holds bytes.
+type sizeFlag mem.Bytes
+
+// String returns what Set reads; empty for zero, which stands for not set.
+func (s *sizeFlag) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return fmt.Sprint(int64(*s))
+}
+
+// Type is what --help calls the value.
+func (s *sizeFlag) Type() string { return "SIZE" }
+
+// Set reads a size as a user types it.
+func (s *sizeFlag) Set(text string) error {
+	n, err := mem.ParseBytes(text)
+	if err == nil && n <= 0 {
+		err = errors.New("want more than 0")
+	}
+	*s = sizeFlag(n)
+	return err
+}
+
+// choiceFlag is a flag that takes one of some words.
+type choiceFlag struct {
+	value   string
+	choices []string
+}
+
+// String returns the word.
+func (c *choiceFlag) String() string { return c.value }
+
+// Type is what --help calls the value.
+func (c *choiceFlag) Type() string { return strings.Join(c.choices, "|") }
+
+// Set takes one of the words.
+func (c *choiceFlag) Set(text string) error {
+	for _, w := range c.choices {
+		if w == text {
+			c.value = text
+			return nil
+		}
+	}
+	return &choiceError{text, c.choices}
+}
+
+// choiceError says that a word is none of those that can be.
+type choiceError struct {
+	got     string
+	choices []string
+}
+
+// Error returns one line.
+func (e *choiceError) Error() string { return "want " + orList(e.choices) }
+
+// flagError turns an error of the flag parser into one of ours, with the nearest name that there is.
+func flagError(c *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		value   *pflag.InvalidValueError
+		none    *pflag.ValueRequiredError
+		choice  *choiceError
+	)
+	help := c.CommandPath() + " --help"
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			return usage(help+" lists the flags", "there is no flag -%s", unknown.GetSpecifiedShortnames())
+		}
+		return unknownFlag(c.Flags(), name, "--", help)
+	case errors.As(err, &value):
+		name := value.GetFlag().Name
+		if errors.As(err, &choice) {
+			return usage(didYouMean(choice.got, choice.choices, "--"+name+" ", help), "--%s %s: %v", name, choice.got, choice)
+		}
+		return usage(help+" tells what --"+name+" takes", "--%s %s: %s", name, value.GetValue(), plainCause(value.Unwrap()))
+	case errors.As(err, &none):
+		return usage(help+" tells what --"+none.GetSpecifiedName()+" takes", "--%s: want a value", none.GetSpecifiedName())
+	}
+	return usage(help+" lists the flags", "%v", err)
+}
+
+// unknownFlag is the error about a name that is no flag's.
+func unknownFlag(f *pflag.FlagSet, name, dashes, help string) error {
+	var names []string
+	f.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	what := "flag"
+	if dashes == "" {
+		what = "setting"
+	}
+	return usage(didYouMean(name, names, dashes, help+" lists the flags"), "there is no %s %s%s", what, dashes, name)
+}
+
+// plainCause says what is wrong with a value without the parser's own words.
+func plainCause(err error) string {
+	s := strings.TrimPrefix(err.Error(), "mem: ")
+	switch {
+	case strings.Contains(s, "ParseUint"):
+		return "want a whole number of 0 or more"
+	case strings.Contains(s, "ParseInt"):
+		return "want a whole number"
+	case strings.Contains(s, "ParseFloat"):
+		return "want a number"
+	case strings.Contains(s, "ParseBool"):
+		return "want true or false"
+	}
+	return s
+}
+
+// orList is "a, b or c".
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// didYouMean advises the nearest of some names, or falls back.
+func didYouMean(name string, names []string, before, fallback string) string {
+	if n := nearest(name, names); n != "" {
+		return before + n
+	}
+	return fallback
+}
+
+// nearest is the name that takes the fewest edits from name, empty if none is near; among equals the first.
+func nearest(name string, names []string) string {
+	best, at := "", max(2, len(name)/2)+1
+	for _, n := range names {
+		if d := edits(strings.ToLower(name), strings.ToLower(n)); d < at {
+			best, at = n, d
+		}
+	}
+	if best != "" {
+		return best
+	}
+	for _, n := range names {
+		if len(name) > 1 && (strings.HasPrefix(n, name) || strings.Contains(n, name)) {
+			return n
+		}
+	}
+	return ""
+}
+
+// edits is the Levenshtein distance.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

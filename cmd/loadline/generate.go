@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadline/device"
+	"loadline/device/cpu"
+	"loadline/mem"
+	"loadline/model/tokenizer"
+	"loadline/serve"
+	"loadline/serve/sample"
+	"loadline/tensor/kernel"
+	"loadline/train/checkpoint"
+)
+
+// generateFlags are the flags of generate.
+type generateFlags struct {
+	model, prompt, kvType            string
+	maxTokens, topK                  int
+	temperature, topP                float64
+	context, blockSize, prefillChunk int
+	stop                             []string
+	memory                           sizeFlag
+}
+
+func (a *app) generateCommand() *cobra.Command {
+	g := &generateFlags{}
+	c := &cobra.Command{
+		Use:   "generate [MODEL]",
+		Short: "Go on from a prompt",
+		Long: `generate runs one request on the serving engine. Text appears as it comes, never half a character. The tokens depend on
+the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk.`,
+		Example: `  loadline generate --model run --prompt "Once upon a time" --max-tokens 100
+  loadline generate run --prompt "ROMEO:" --temperature 0 --stop "JULIET:"
+  loadline generate --model run/step-100 --prompt "To be" --top-k 40 --top-p 0.95 --seed 7 --json`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if g.model != "" {
+					return usage("give one of them", "the model is %q and also --model %s", args[0], g.model)
+				}
+				g.model = args[0]
+			}
+			if !c.Flags().Changed("prompt") {
+				return usage(`--prompt "Once upon a time"`, "what is the text to go on from? want --prompt TEXT")
+			}
+			return a.generate(g)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&g.model, "model", "", "directory at `PATH`: an --out of train (its newest checkpoint), a checkpoint, or Hugging Face files")
+	f.StringVar(&g.prompt, "prompt", "", "`TEXT` to go on from, as it is")
+	f.IntVar(&g.maxTokens, "max-tokens", 128, "most new tokens")
+	f.Float64Var(&g.temperature, "temperature", 0.8, "how freely tokens are drawn; 0 always takes the likeliest")
+	f.IntVar(&g.topK, "top-k", 0, "draw from the `K` likeliest tokens; 0 is all")
+	f.Float64Var(&g.topP, "top-p", 1, "draw from the likeliest tokens that together have this probability")
+	f.StringArrayVar(&g.stop, "stop", nil, "end before this `TEXT`; may be given more than once")
+	f.IntVar(&g.context, "context", 0, "tokens that the engine holds (default: prompt + max-tokens)")
+	f.IntVar(&g.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
+	f.IntVar(&g.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
+	f.StringVar(&g.kvType, "kv-type", "f32,f32", "number formats `K,V` of keys and values; f32 alone so far")
+	f.Var(&g.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
+	return c
+}
+
+// validate checks the flags that no package checks.
+func (g *generateFlags) validate() error {
+	switch {
+	case g.model == "":
+		return usage("--model DIR, where DIR is an --out of loadline train", "which model? want --model PATH")
+	case g.maxTokens < 1:
+		return usage("--max-tokens 128", "--max-tokens %d: want at least 1", g.maxTokens)
+	case g.kvType != "f32,f32" && g.kvType != "f32":
+		return usage("--kv-type f32,f32", "--kv-type %s: only f32 is there yet", g.kvType)
+	}
+	for _, s := range g.stop {
+		if s == "" {
+			return usage("leave --stop out", "--stop: want a text")
+		}
+	}
+	return nil
+}
+
+// generateDocument is generate's document.
+type generateDocument struct {
+	memoryReport
+	Text            string  `json:"text"`
+	TokenIDs        []int32 `json:"token_ids"` // the new ones
+	PromptTokens    int     `json:"prompt_tokens"`
+	Finish          string  `json:"finish"` // stop, length or interrupted
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	Context         int     `json:"context"`
+}
+
+// generation is one call of generate.
+type generation struct {
+	*generateFlags
+	a      *app
+	model  *checkpoint.Model
+	tok    *tokenizer.Tokenizer
+	prompt []int32
+	job    *serve.Job
+	dev    device.Device
+}
+
+// generate is the verb.
+func (a *app) generate(g *generateFlags) (err error) {
+	if err := g.validate(); err != nil {
+		return err
+	}
+	limit, _, err := memoryLimit(g.memory, 1)
+	if err != nil {
+		return err
+	}
+	planHeap(limit)
+	x := &generation{generateFlags: g, a: a}
+	if _, _, err := modelConfig(g.model); err != nil {
+		return err
+	}
+	if x.model, err = checkpoint.OpenModel(g.model); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.model.Close()) }()
+	if x.model.Tokenizer == "" {
+		return advise(fmt.Errorf("%s has no tokenizer.json", x.model.Path), "put the model's tokenizer.json beside its config.json")
+	}
+	if x.tok, err = tokenizer.Load(x.model.Tokenizer); err != nil {
+		return err
+	}
+	if err := x.plan(limit); err != nil {
+		return err
+	}
+	settle(x.job.Options.Runtime)
+	d, err := x.run(limit)
+	if err != nil {
+		return err
+	}
+	d.Seconds = a.seconds()
+	return x.finish(d)
+}
+
+// plan encodes the prompt and plans the engine.
+func (g *generation) plan(limit mem.Bytes) error {
+	g.prompt = g.tok.Encode(g.generateFlags.prompt)
+	if len(g.prompt) == 0 {
+		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
+	}
+	o := serve.Options{
+		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
+		Runtime: serve.DefaultRuntime + mem.Bytes(g.tok.HeapBytes()),
+	}
+	need := len(g.prompt) + g.maxTokens
+	if o.Context == 0 {
+		o.Context = need
+	}
+	switch {
+	case o.Context < need:
+		return usage(fmt.Sprintf("--context %d, or --max-tokens %d", need, max(1, o.Context-len(g.prompt))),
+			"--context %d: the prompt has %d tokens and %d new ones are asked for", o.Context, len(g.prompt), g.maxTokens)
+	case o.Context > o.Config.MaxPositionEmbeddings:
+		return usage(fmt.Sprintf("--max-tokens %d", max(1, o.Config.MaxPositionEmbeddings-len(g.prompt))),
+			"%d tokens: the model has %d positions", o.Context, o.Config.MaxPositionEmbeddings)
+	}
+	if err := o.Validate(); err != nil {
+		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+	}
+	p := g.params()
+	if err := p.Validate(o.Config.VocabSize); err != nil {
+		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "sample: "))
+	}
+	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
+	job, err := serve.Plan(o, g.dev)
+	if err != nil {
+		return g.refuse(limit, err)
+	}
+	g.job = job
+	return nil
+}
+
+// refuse prints the document of an engine that does not fit, and returns err.
+func (g *generation) refuse(limit mem.Bytes, err error) error {
+	var no *serve.DoesNotFitError
+	if !errors.As(err, &no) || !g.a.json {
+		return err
+	}
+	lines := []leastLine{}
+	for _, l := range no.Largest {
+		lines = append(lines, leastLine{l.Purpose.String(), l.Tier.String(), l.Bytes})
+	}
+	return errors.Join(err, g.a.document(map[string]any{
+		"fits": false, "limit_bytes": limit, "predicted_peak_bytes": no.Need, "largest": lines, "nearest": no.Advice(),
+	}))
+}
+
+func (g *generation) params() sample.Params {
+	return sample.Params{Temperature: float32(g.temperature), TopK: g.topK, TopP: float32(g.topP), Seed: g.a.seed}
+}
+
+// run generates.
+func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
+	ledger := mem.NewLedger(mem.Limits{Memory: limit})
+	e, err := serve.New(g.job, g.dev, device.Env{Ledger: ledger}, g.model.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	ctx, stop := g.a.interruptible("finishing the token; once more to stop at once")
+	defer stop()
+	d := &generateDocument{TokenIDs: []int32{}, PromptTokens: len(g.prompt), Context: g.job.Options.Context, Finish: "length"}
+	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
+		return nil, err
+	}
+	began := g.a.seconds()
+	if err := g.stream(ctx, e, d); err != nil {
+		return nil, err
+	}
+	d.TokensPerSecond = float64(len(d.TokenIDs)) / max(g.a.seconds()-began, 1e-9)
+	if d.memoryReport, err = reportMemory(limit, g.job.Promise.Peak, ledger.Peak()); err != nil {
+		return nil, err
+	}
+	return d, e.Check()
+}
+
+// errStopped ends a request at a stop text.
+var errStopped = errors.New("stop text")
+
+// stream runs the request; text goes out as it comes, unless a document does.
+func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDocument) error {
+	var whole strings.Builder
+	out := io.Writer(&whole)
+	if !g.a.json {
+		out = io.MultiWriter(&whole, g.a.out)
+	}
+	decoder := g.tok.NewDecoder()
+	cut := &cutter{stops: g.stop}
+	var buf []byte
+	put := func(text []byte) error {
+		_, err := out.Write(text)
+		return err
+	}
+	ends := map[int32]bool{}
+	var stops []int32
+	for _, id := range g.model.Config.EOSTokenIDs {
+		if id >= 0 {
+			ends[int32(id)], stops = true, append(stops, int32(id))
+		}
+	}
+	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params(), MaxTokens: g.maxTokens, Stop: stops}
+	_, err := e.Generate(ctx, request, func(x serve.Event) error {
+		d.TokenIDs = append(d.TokenIDs, x.Token)
+		if ends[x.Token] {
+			d.Finish = "stop"
+			return nil
+		}
+		buf = decoder.Append(buf[:0], x.Token)
+		text, stopped := cut.add(buf)
+		if err := put(text); err != nil {
+			return err
+		}
+		if stopped {
+			d.Finish = "stop"
+			return errStopped
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errStopped):
+		err = nil
+	case errors.Is(err, context.Canceled):
+		d.Finish, err = "interrupted", nil
+	}
+	if err != nil {
+		return err
+	}
+	text, stopped := cut.add(decoder.Flush(buf[:0]))
+	if !stopped && !cut.stopped {
+		text = append(text, cut.rest()...)
+	}
+	if err := put(text); err != nil {
+		return err
+	}
+	if d.Text = whole.String(); !g.a.json {
+		_, err = fmt.Fprintln(g.a.out)
+	}
+	return err
+}
+
+// finish prints the document, or for people what it took.
+func (g *generation) finish(d *generateDocument) error {
+	if !g.a.quiet {
+		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
+			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
+	}
+	if err := g.a.log.write("end", map[string]any{"tokens": len(d.TokenIDs), "finish": d.Finish, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
+		return err
+	}
+	if g.a.json {
+		if err := g.a.document(d); err != nil {
+			return err
+		}
+	}
+	return advise(d.check(), "this is a fault of loadline: please report it with the command line")
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadline/mem"
+	"loadline/model/safetensors"
+	"loadline/model/tokenizer"
+	"loadline/train/checkpoint"
+)
+
+func (a *app) inspectCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Tell what is in a model, a checkpoint or a file",
+		Long: `inspect reads headers alone: the tensors of a safetensors file or of all in a directory, with types, shapes and bytes, the
+configuration, the tokenizer, and where a training run stands. The architecture need not be one that loadline knows.`,
+		Example: `  loadline inspect run
+  loadline inspect run/step-100/model.safetensors
+  loadline inspect run --json`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("loadline inspect run", "want one PATH, got %d", len(args))
+			}
+			return a.inspect(args[0])
+		},
+	}
+}
+
+// inspectDocument is inspect's document.
+type inspectDocument struct {
+	Path       string            `json:"path"`
+	Files      []string          `json:"files"`
+	Config     json.RawMessage   `json:"config"` // config.json as it is; null if there is none
+	Parameters int64             `json:"parameters"`
+	Bytes      mem.Bytes         `json:"bytes"` // of all tensors
+	Tensors    []inspectTensor   `json:"tensors"`
+	Metadata   map[string]string `json:"metadata"`
+	Tokenizer  *inspectTokenizer `json:"tokenizer"` // null if there is none
+	Training   *inspectTraining  `json:"training"`  // null if it is no checkpoint of a run
+}
+
+type inspectTensor struct {
+	Name  string    `json:"name"`
+	Type  string    `json:"type"`
+	Shape []int64   `json:"shape"`
+	Bytes mem.Bytes `json:"bytes"`
+	File  string    `json:"file"`
+}
+
+type inspectTokenizer struct {
+	Tokens int   `json:"tokens"`
+	EOS    int32 `json:"eos"` // −1 if there is none
+}
+
+type inspectTraining struct {
+	Step      int64     `json:"step"`
+	Ranks     int       `json:"ranks"`
+	LastLoss  float32   `json:"last_loss"`
+	ValLosses []float32 `json:"val_losses"`
+}
+
+// inspect is the verb.
+func (a *app) inspect(path string) error {
+	s, err := os.Stat(path)
+	if err != nil {
+		return usage("check the path", "%s: there is no such file or directory", path)
+	}
+	d := &inspectDocument{Path: path, Files: []string{}, Tensors: []inspectTensor{}, Metadata: map[string]string{}}
+	if s.IsDir() {
+		err = d.directory(path)
+	} else {
+		err = d.file(path)
+	}
+	if err != nil {
+		return err
+	}
+	d.print(a)
+	if a.json {
+		return a.document(d)
+	}
+	return nil
+}
+
+// directory reads what a directory holds; of a run, its newest checkpoint.
+func (d *inspectDocument) directory(path string) error {
+	if !exists(filepath.Join(path, checkpoint.ConfigName)) {
+		if e, err := checkpoint.Latest(path); err == nil {
+			path = e.Path
+		}
+	}
+	d.Path = path
+	names, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := d.file(filepath.Join(path, n.Name())); err != nil && !errors.Is(err, errUnknownFile) {
+			return err
+		}
+	}
+	if len(d.Files) == 0 {
+		return usage("name a directory with config.json or *.safetensors, or an --out of loadline train", "%s: it holds no model", path)
+	}
+	return nil
+}
+
+// errUnknownFile says that a file is none that inspect reads.
+var errUnknownFile = errors.New("want a .safetensors file, config.json, tokenizer.json or trainer.json")
+
+// file reads one file.
+func (d *inspectDocument) file(path string) (err error) {
+	name := filepath.Base(path)
+	switch {
+	case strings.HasPrefix(name, "state-rank-") && strings.HasSuffix(name, ".safetensors") && filepath.Clean(d.Path) != filepath.Clean(path):
+		return errUnknownFile // the optimizer's, shown only where it is asked for
+	case strings.HasSuffix(name, ".safetensors"):
+		err = d.tensors(path, name)
+	case name == checkpoint.ConfigName:
+		d.Config, err = readJSON(path)
+	case name == checkpoint.TokenizerName:
+		var t *tokenizer.Tokenizer
+		if t, err = tokenizer.Load(path); err == nil {
+			d.Tokenizer = &inspectTokenizer{t.VocabSize(), t.EOS()}
+		}
+	case name == checkpoint.TrainerName:
+		err = d.training(filepath.Dir(path))
+	default:
+		return fmt.Errorf("%s: %w", path, errUnknownFile)
+	}
+	if err == nil {
+		d.Files = append(d.Files, name)
+	}
+	return err
+}
+
+// maxConfigBytes is the longest config.json that is read.
+const maxConfigBytes = 1 << 20
+
+func readJSON(path string) (json.RawMessage, error) {
+	s, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if s.Size() > maxConfigBytes {
+		return nil, fmt.Errorf("%s: it has %d bytes, want at most %d", path, s.Size(), maxConfigBytes)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("%s: it is not JSON", path)
+	}
+	return text, err
+}
+
+func (d *inspectDocument) tensors(path, name string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	for _, t := range f.Tensors() {
+		d.Tensors = append(d.Tensors, inspectTensor{t.Name, string(t.DType), nonNil(slices.Clone(t.Shape)), mem.Bytes(t.Bytes), name})
+		d.Bytes += mem.Bytes(t.Bytes)
+		d.Parameters += t.Bytes / t.DType.Bytes()
+	}
+	for k, v := range f.Metadata() {
+		d.Metadata[k] = v
+	}
+	return f.Close()
+}
+
+func (d *inspectDocument) training(dir string) error {
+	s, err := checkpoint.ReadState(dir)
+	if err != nil {
+		return err
+	}
+	d.Training = &inspectTraining{Step: s.Step, Ranks: s.Ranks, ValLosses: []float32{}}
+	if n := len(s.Losses); n > 0 {
+		d.Training.LastLoss = s.Losses[n-1]
+	}
+	for _, v := range s.ValLosses {
+		d.Training.ValLosses = append(d.Training.ValLosses, v.Loss)
+	}
+	return nil
+}
+
+// print writes the document for people.
+func (d *inspectDocument) print(a *app) {
+	w := a.text()
+	fmt.Fprintf(w, "%s: %s\n", d.Path, strings.Join(d.Files, ", "))
+	if len(d.Config) > 0 {
+		var c map[string]any
+		if json.Unmarshal(d.Config, &c) == nil {
+			keys := make([]string, 0, len(c))
+			for k := range c {
+				keys = append(keys, k)
+			}
+			slices.Sort(keys)
+			for _, k := range keys {
+				fmt.Fprintf(w, "  %s: %v\n", k, c[k])
+			}
+		}
+	}
+	if len(d.Tensors) > 0 {
+		rows := [][]string{{"tensor", "type", "shape", "bytes"}}
+		for _, t := range d.Tensors {
+			var dims []string
+			for _, n := range t.Shape {
+				dims = append(dims, strconv.FormatInt(n, 10))
+			}
+			rows = append(rows, []string{t.Name, t.Type, strings.Join(dims, "×"), t.Bytes.String()})
+		}
+		table(w, rows)
+		fmt.Fprintf(w, "%d tensors, %s parameters, %v\n", len(d.Tensors), grouped(d.Parameters), d.Bytes)
+	}
+	if t := d.Tokenizer; t != nil {
+		fmt.Fprintf(w, "tokenizer: %d tokens, end of text %d\n", t.Tokens, t.EOS)
+	}
+	if t := d.Training; t != nil {
+		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %d ranks\n", t.Step, t.LastLoss, t.Ranks)
+	}
+}

@@ -1,0 +1,70 @@
+// Command loadline trains and serves transformer language models inside a memory limit, with every byte planned before it runs.
+//
+// This package is the command line: flags, files, text for people, documents for scripts, exit codes, and the processes of
+// a run with several ranks. There is one file per verb. What a verb does is done by the packages it joins: train and serve
+// plan and run, model and tokenizer read and write.
+//
+// Invariants:
+//   - With --json exactly one document goes to stdout, at the end, whether the verb succeeds or not; everything else goes to stderr.
+//   - Nothing is written to the disk before the plan is known to fit.
+//   - A verb that runs programs plans first, then gives the heap of planning back, then holds the Go runtime to what the plan
+//     gives it; see settle.
+//   - Every error is one line about what went wrong and one about what to do. Exit codes: 0 done, 1 failed, 2 usage, 3 does not fit.
+//
+// It computes nothing itself and decides nothing about memory.
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// app is one invocation.
+type app struct {
+	in       io.Reader
+	out, err io.Writer // stdout and stderr
+	began    time.Time
+
+	// Of the flags that every verb has.
+	json    bool
+	events  string
+	threads int
+	seed    uint64
+	quiet   bool
+	config  string
+
+	log     *eventLog
+	printed bool // the document is out
+}
+
+// run is main without the process: it returns the exit code.
+func run(args []string, in io.Reader, out, err io.Writer) int {
+	a := &app{in: in, out: out, err: err, began: time.Now()}
+	if seat := os.Getenv(seatVar); seat != "" {
+		return a.serveRank(seat)
+	}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	failure := root.Execute()
+	if failure != nil {
+		failure = a.fail(failure)
+	}
+	if e := a.log.Close(); e != nil && failure == nil {
+		failure = a.fail(e)
+	}
+	return exitCode(failure)
+}
+
+// text is where people's text goes: stdout, unless a document goes there.
+func (a *app) text() io.Writer {
+	if a.json {
+		return a.err
+	}
+	return a.out
+}
+
+// seconds is how long this invocation has run.
+func (a *app) seconds() float64 { return time.Since(a.began).Seconds() }

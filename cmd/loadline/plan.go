@@ -1,0 +1,275 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadline/compile"
+	"loadline/mem"
+	"loadline/train"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	t := &trainFlags{}
+	var program string
+	var text bool
+	c := &cobra.Command{
+		Use:   "plan [MODEL]",
+		Short: "Tell what a training run would take, without running it",
+		Long: `plan takes the flags of train and compiles every branch of the run, so its bytes are exact: train with the same flags
+reserves them to the byte. Times are modelled. Exit code 3 says that the run does not fit.`,
+		Example: `  loadline plan --preset llama-tiny --memory 96MiB --recompute auto
+  loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
+  loadline plan --preset llama-tiny --batch 1 --seq 128 --text`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			if t.preset == "list" {
+				return a.listPresets()
+			}
+			r, err := t.resolve(a, c, args)
+			if err != nil {
+				return err
+			}
+			return a.plan(r, program, text)
+		},
+	}
+	t.register(c)
+	c.Flags().StringVar(&program, "program", "", "write the compiled step's text to `FILE`")
+	c.Flags().BoolVar(&text, "text", false, "print the compiled step's text")
+	return c
+}
+
+// planEntry is one plan of plan's document.
+type planEntry struct {
+	Peak            mem.Bytes            `json:"peak_bytes"`
+	Range           [2]mem.Bytes         `json:"peak_range"` // of our own runs both are the peak
+	OOMChance       float64              `json:"oom_chance"` // of our own runs 0 or 1
+	ByPurpose       map[string]mem.Bytes `json:"by_purpose"`
+	Ranks           int                  `json:"ranks"`
+	StepSeconds     float64              `json:"step_seconds"`
+	TokensPerSecond float64              `json:"tokens_per_second"`
+	Options         map[string]any       `json:"options"` // by flag
+	Why             string               `json:"why"`
+}
+
+// leastEntry is the least memory under a recompute policy.
+type leastEntry struct {
+	Recompute string    `json:"recompute"`
+	Bytes     mem.Bytes `json:"bytes"`
+}
+
+// planDocument is plan's document, and train's when it is refused.
+type planDocument struct {
+	Fits    bool         `json:"fits"`
+	Limit   mem.Bytes    `json:"limit_bytes"`
+	Plans   []planEntry  `json:"plans"` // the run as asked for, then the least of each policy that is not it
+	Least   []leastEntry `json:"least"`
+	Largest []leastLine  `json:"largest"` // of the run as asked for, largest first
+	Nearest string       `json:"nearest"` // flags of the nearest setting that fits; empty where the run fits
+}
+
+// leastLine is a line of a plan.
+type leastLine struct {
+	Purpose string    `json:"purpose"`
+	Tier    string    `json:"tier"`
+	Bytes   mem.Bytes `json:"bytes"`
+}
+
+// plan is the verb.
+func (a *app) plan(r *trainRun, program string, text bool) error {
+	job, err := r.plan()
+	if err != nil {
+		return a.refuse(r, err)
+	}
+	least, err := job.Least()
+	if err != nil {
+		return err
+	}
+	a.printPlan(r, job, least)
+	if text {
+		for _, p := range job.Programs {
+			fmt.Fprintf(a.text(), "\n%s", p.Text())
+		}
+	}
+	if program != "" {
+		if err := os.WriteFile(program, []byte(job.Step.Text()), 0o644); err != nil {
+			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
+		}
+	}
+	if !a.json {
+		return nil
+	}
+	d, err := r.document(job, least)
+	if err != nil {
+		return err
+	}
+	d.Fits = true
+	return a.document(d)
+}
+
+// document describes a job and its alternatives.
+func (r *trainRun) document(job *train.Job, least []train.Least) (*planDocument, error) {
+	d := &planDocument{Limit: r.Options.Memory, Plans: []planEntry{r.entry(job, "as asked for: "+why(job))}, Least: []leastEntry{}, Largest: []leastLine{}}
+	for _, l := range job.Promise.Peak.Lines() {
+		d.Largest = append(d.Largest, leastLine{l.Purpose.String(), l.Tier.String(), l.Bytes})
+	}
+	for _, l := range least {
+		d.Least = append(d.Least, leastEntry{l.Policy, l.Memory})
+		policy, err := compile.ParseRecompute(l.Policy)
+		if err != nil {
+			return nil, err
+		}
+		if policy.Policy == r.Options.Recompute.Policy && l.Memory == job.Promise.Memory() {
+			continue
+		}
+		other := *r
+		other.Options.Recompute, other.Options.Memory = policy, l.Memory
+		j, err := train.Compile(other.Options, other.device(), other.fixed())
+		var no *train.DoesNotFitError
+		if errors.As(err, &no) { // the limit of another tier is in the way
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.Plans = append(d.Plans, other.entry(j, "the least memory under recompute "+l.Policy))
+	}
+	return d, nil
+}
+
+// why says what was chosen and what it gave up.
+func why(job *train.Job) string {
+	if len(job.Step.Notes) > 0 {
+		return strings.Join(job.Step.Notes, "; ")
+	}
+	return "recompute " + job.Options.Recompute.String()
+}
+
+// entry describes a job.
+func (r *trainRun) entry(job *train.Job, why string) planEntry {
+	o := &r.Options
+	e := planEntry{
+		Peak: job.Promise.Memory(), ByPurpose: map[string]mem.Bytes{}, Ranks: o.Ranks, StepSeconds: job.Seconds(), Why: why,
+		Options: map[string]any{
+			"batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
+			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads,
+		},
+	}
+	if o.Offload {
+		e.Options["offload"] = "activations"
+	}
+	e.Range = [2]mem.Bytes{e.Peak, e.Peak}
+	if e.Peak > o.Memory {
+		e.OOMChance = 1
+	}
+	for p, n := range job.Promise.Peak.ByPurpose() {
+		if n != 0 {
+			e.ByPurpose[mem.Purpose(p).String()] = n
+		}
+	}
+	if e.StepSeconds > 0 {
+		e.TokensPerSecond = float64(o.Sequences()*o.Seq) / e.StepSeconds
+	}
+	return e
+}
+
+// printPlan tells people what a run will take.
+func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
+	w := a.text()
+	r.printHead(w)
+	rows := [][]string{{"memory", "bytes"}}
+	for _, l := range job.Promise.Peak.Lines() {
+		name := l.Purpose.String()
+		if l.Tier != mem.Device {
+			name += " (" + l.Tier.String() + ")"
+		}
+		rows = append(rows, []string{name, l.Bytes.String()})
+	}
+	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
+	if n := mem.Bytes(r.Options.Ranks); n > 1 {
+		fmt.Fprintf(w, "%d ranks: %d × %v = %v\n", n, n, job.Promise.Memory(), n*job.Promise.Memory())
+	}
+	var branches []string
+	for _, b := range job.Promise.Branches {
+		branches = append(branches, fmt.Sprintf("%s %v", b.Name, b.Peak.Memory()))
+	}
+	fmt.Fprintf(w, "branches: %s\n", strings.Join(branches, ", "))
+	fmt.Fprintf(w, "chosen: %s; saved activations %v\n", why(job), job.SavedActivationBytes())
+	fmt.Fprintf(w, "given up: %s\n", gaveUp(job))
+	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
+}
+
+// printHead says what is planned.
+func (r *trainRun) printHead(w io.Writer) {
+	o := &r.Options
+	batch := fmt.Sprintf("%d × %d tokens", o.Batch, o.Seq)
+	if o.Accumulate > 1 {
+		batch += fmt.Sprintf(" × %d micro-batches", o.Accumulate)
+	}
+	if o.Ranks > 1 {
+		batch += fmt.Sprintf(" × %d ranks", o.Ranks)
+	}
+	fmt.Fprintf(w, "%s: %s parameters, %s a step, %d steps, %d threads\n", r.Name, grouped(o.Config.Params()), batch, o.Steps, r.Threads)
+	fmt.Fprintf(w, "limit %v a process: %s\n", o.Memory, r.LimitFrom)
+}
+
+// gaveUp says what time the plan pays for its memory.
+func gaveUp(job *train.Job) string {
+	s := job.Step
+	if s.Again <= 0 {
+		return "nothing: no activation is computed twice"
+	}
+	return fmt.Sprintf("%.1f%% of a step's modelled time, to compute activations again", 100*s.Again/s.Seconds)
+}
+
+func leastText(all []train.Least) string {
+	var parts []string
+	for _, l := range all {
+		parts = append(parts, fmt.Sprintf("%s %v", l.Policy, l.Memory))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// refuse prints the plan of a run that does not fit and returns err; other errors it only returns.
+func (a *app) refuse(r *trainRun, err error) error {
+	var no *train.DoesNotFitError
+	if !errors.As(err, &no) {
+		return err
+	}
+	free := *r
+	free.Options.Memory, free.Options.DeviceMemory = 0, 0
+	if free.Options.Recompute.Policy == compile.Auto {
+		free.Options.Memory, free.Options.DeviceMemory = no.Need, 0 // the least that auto reaches
+	}
+	if r.Options.DeviceMemory > 0 {
+		free.Options.Memory, free.Options.DeviceMemory = 0, max(no.Need, 0)
+	}
+	job, e := train.Compile(free.Options, free.device(), free.fixed())
+	if e != nil {
+		return err // it says the numbers itself
+	}
+	w := a.text()
+	r.printHead(w)
+	rows := [][]string{{"memory", "bytes"}}
+	for _, l := range job.Promise.Peak.Lines() {
+		rows = append(rows, []string{l.Purpose.String() + " (" + l.Tier.String() + ")", l.Bytes.String()})
+	}
+	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
+	fmt.Fprintf(w, "least memory: %s\n", leastText(no.Least))
+	if a.json {
+		d, e := r.document(job, no.Least)
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		d.Nearest = no.Nearest
+		if e := a.document(d); e != nil {
+			return errors.Join(err, e)
+		}
+	}
+	return err
+}

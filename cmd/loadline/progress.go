@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
+)
+
+// progress shows how far a run is.
+type progress interface {
+	// set tells that step of all is done, how long it took, and texts about the result and about memory.
+	set(step int64, took time.Duration, result, memory string)
+	// say shows a line.
+	say(line string)
+	close()
+}
+
+// newProgress shows progress on stderr: a bar if it is a terminal, a line now and then if not, and with --quiet nothing.
+func (a *app) newProgress(what string, all, done int64) progress {
+	if a.quiet {
+		return silent{}
+	}
+	if f, ok := a.err.(*os.File); ok && terminal(f) {
+		return newBar(f, what, all, done)
+	}
+	return &lines{w: a.err, what: what, all: all, last: time.Now()}
+}
+
+// say shows people's text that is about progress.
+func (a *app) say(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.err, format, args...)
+	}
+}
+
+// terminal reports whether somebody looks at f.
+func terminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+type silent struct{}
+
+func (silent) set(int64, time.Duration, string, string) {}
+func (silent) say(string)                               {}
+func (silent) close()                                   {}
+
+// lineEvery is the time between two lines where there is no bar.
+const lineEvery = 2 * time.Second
+
+// lines prints a line now and then.
+type lines struct {
+	w    io.Writer
+	what string
+	all  int64
+	last time.Time
+	eta  average
+}
+
+func (l *lines) set(step int64, took time.Duration, result, memory string) {
+	l.eta.add(took)
+	if time.Since(l.last) < lineEvery && step < l.all {
+		return
+	}
+	l.last = time.Now()
+	fmt.Fprintf(l.w, "%s %d/%d  %s  ETA %v  %s\n", l.what, step, l.all, result, l.eta.left(l.all-step), memory)
+}
+
+func (l *lines) say(line string) { fmt.Fprintln(l.w, line) }
+func (l *lines) close()          {}
+
+// average estimates the time of a step from the last ones.
+type average struct{ seconds float64 }
+
+func (a *average) add(d time.Duration) {
+	if a.seconds == 0 {
+		a.seconds = d.Seconds()
+	}
+	a.seconds += (d.Seconds() - a.seconds) / 10
+}
+
+// left is the time that n steps take, in whole seconds.
+func (a *average) left(n int64) time.Duration {
+	return time.Duration(a.seconds * float64(n) * float64(time.Second)).Round(time.Second)
+}
+
+// bar is a bar on a terminal.
+type bar struct {
+	p    *mpb.Progress
+	b    *mpb.Bar
+	all  int64
+	eta  average
+	text atomic.Pointer[string]
+}
+
+func newBar(f *os.File, what string, all, done int64) *bar {
+	b := &bar{all: all}
+	empty := ""
+	b.text.Store(&empty)
+	b.p = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
+	b.b = b.p.AddBar(all,
+		mpb.PrependDecorators(decor.Name(what+" "), decor.CountersNoUnit("%d/%d")),
+		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return *b.text.Load() })))
+	b.b.SetCurrent(done)
+	return b
+}
+
+func (b *bar) set(step int64, took time.Duration, result, memory string) {
+	b.eta.add(took)
+	text := fmt.Sprintf(" %s  ETA %v  %s", result, b.eta.left(b.all-step), memory)
+	b.text.Store(&text)
+	b.b.SetCurrent(step)
+}
+
+func (b *bar) say(line string) { fmt.Fprintln(b.p, line) }
+
+func (b *bar) close() {
+	b.b.Abort(false) // of a bar that is complete it does nothing
+	b.p.Wait()
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends, with a word to the user; the second ends the process.
+func (a *app) interruptible(word string) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			if n > 0 {
+				fmt.Fprintln(a.err, "loadline: interrupted twice: stopped at once")
+				fmt.Fprintln(a.err, "  try: --resume goes on from the last checkpoint")
+				os.Exit(codeFailed)
+			}
+			fmt.Fprintln(a.err, "interrupted: "+word)
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}

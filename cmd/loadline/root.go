@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// version is what --version prints, besides the commit if the build knows it.
+const version = "0.1.0"
+
+// rootCommand builds the whole command line.
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "loadline",
+		Short: "Train and serve language models inside a memory limit",
+		Long: `loadline trains and serves transformer language models inside a memory limit that you set.
+Every step is compiled into a program whose peak memory is known before it runs, and kept.`,
+		Example: `  loadline demo
+  loadline plan --preset llama-tiny --memory 96MiB --recompute auto
+  loadline train --preset llama-tiny --data book.txt --memory 96MiB --recompute auto --out run
+  loadline generate --model run --prompt "Once upon" --max-tokens 100`,
+		Version:       versionText(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			var verbs []string
+			for _, v := range c.Commands() {
+				if !v.Hidden {
+					verbs = append(verbs, v.Name())
+				}
+			}
+			return usage(didYouMean(args[0], verbs, "", "loadline --help"), "there is no verb %q", args[0])
+		},
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	f := root.PersistentFlags()
+	f.BoolVar(&a.json, "json", false, "print one JSON document on stdout at the end; text goes to stderr")
+	f.StringVar(&a.events, "events", "", "append a JSON line for each event to `FILE`")
+	f.IntVar(&a.threads, "threads", 0, "threads that compute, each rank's (default: cores / ranks)")
+	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
+	f.BoolVar(&a.quiet, "quiet", false, "show no progress; errors are always shown")
+	f.StringVar(&a.config, "config", "", "read flags from a YAML `FILE`; flags on the command line win")
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if c == root {
+			return nil
+		}
+		if err := a.readConfig(c.Flags()); err != nil {
+			return err
+		}
+		if a.threads < 0 {
+			return usage("leave --threads out to use all cores", "--threads %d: want at least 1", a.threads)
+		}
+		var err error
+		a.log, err = openEvents(a.events)
+		return err
+	}
+	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.inspectCommand(), a.tokenizeCommand())
+	return root
+}
+
+// versionText is the version, the commit and the toolchain.
+func versionText() string {
+	s := version
+	if b, ok := debug.ReadBuildInfo(); ok {
+		i := slices.IndexFunc(b.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" })
+		if i >= 0 {
+			s += " " + b.Settings[i].Value[:min(12, len(b.Settings[i].Value))]
+		}
+	}
+	return fmt.Sprintf("loadline %s (%s %s/%s)", s, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// noArgs refuses arguments that are no flags.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("give it to a flag", "unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// atMostOne refuses more than one argument.
+func atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage("give one", "unexpected argument %q: there is already %q", args[1], args[0])
+	}
+	return nil
+}

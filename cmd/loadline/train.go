@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"loadline/collective/local"
+	"loadline/device/cpu"
+	"loadline/mem"
+	"loadline/model"
+	"loadline/tensor/kernel"
+	"loadline/train"
+	"loadline/train/checkpoint"
+)
+
+func (a *app) trainCommand() *cobra.Command {
+	t := &trainFlags{}
+	c := &cobra.Command{
+		Use:   "train [MODEL]",
+		Short: "Train a model inside a memory limit",
+		Long: `train plans every branch of a run (step, evaluation, save, resume), refuses what does not fit with the setting that
+would, trains, and ends with promise against fact. A byte-level BPE of the model's vocabulary is trained on the text
+first, unless the model has a tokenizer.`,
+		Example: `  loadline train --preset llama-tiny --data book.txt --memory 96MiB --recompute auto --out run
+  loadline train --preset llama-tiny --data book.txt --out run --resume run --steps 500
+  loadline train --model run --data more.txt --lr 1e-4 --out tuned
+  loadline train --preset llama-tiny --data book.txt --ranks 2 --zero 1 --json --events log.jsonl
+  loadline train --config run.yaml --steps 20`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			if t.preset == "list" {
+				return a.listPresets()
+			}
+			r, err := t.resolve(a, c, args)
+			if err != nil {
+				return err
+			}
+			return a.train(r)
+		},
+	}
+	t.register(c)
+	return c
+}
+
+// listPresets prints the presets.
+func (a *app) listPresets() error {
+	type entry struct {
+		Name       string `json:"name"`
+		Parameters int64  `json:"parameters"`
+		Batch      int    `json:"batch"`
+		Seq        int    `json:"seq"`
+	}
+	all := []entry{}
+	rows := [][]string{{"preset", "parameters", "batch", "seq"}}
+	for _, n := range model.Presets() {
+		c, d, err := model.Preset(n)
+		if err != nil {
+			return err
+		}
+		all = append(all, entry{n, c.Params(), d.Batch, d.Seq})
+		rows = append(rows, []string{n, grouped(c.Params()), strconv.Itoa(d.Batch), strconv.Itoa(d.Seq)})
+	}
+	table(a.text(), rows)
+	if a.json {
+		return a.document(map[string]any{"presets": all})
+	}
+	return nil
+}
+
+// device is what computes.
+func (r *trainRun) device() *cpu.Device {
+	return cpu.New(cpu.Options{Threads: r.Threads, Set: kernel.Best()})
+}
+
+// fixed is what a rank holds besides what the job reserves.
+func (r *trainRun) fixed() train.FixedBytes {
+	f := train.FixedBytes{Runtime: train.RuntimeBytes}
+	if r.Options.Ranks > 1 {
+		f.Comm = local.SegmentBytes(r.Options.Ranks, 0)
+	}
+	return f
+}
+
+// plan compiles the run, within its limits.
+func (r *trainRun) plan() (*train.Job, error) {
+	job, err := train.Compile(r.Options, r.device(), r.fixed())
+	if err != nil {
+		return nil, err
+	}
+	if need := job.Promise.Peak.Total(mem.Disk); r.TierBytes > 0 && need > r.TierBytes {
+		return nil, &tierError{need, r.TierBytes}
+	}
+	return job, nil
+}
+
+// tierError says that the lower tier is too small.
+type tierError struct{ need, have mem.Bytes }
+
+// Error returns one line.
+func (e *tierError) Error() string {
+	return fmt.Sprintf("does not fit: the file of the lower tier needs %v, --tier gives it %v", e.need, e.have)
+}
+
+// Advice returns one line: what to do.
+func (e *tierError) Advice() string { return fmt.Sprintf("raise the size of --tier to %v", e.need) }
+
+// train is the verb.
+func (a *app) train(r *trainRun) error {
+	if err := r.place(); err != nil {
+		return err
+	}
+	planHeap(r.Options.Memory)
+	job, err := r.plan()
+	if err != nil {
+		return a.refuse(r, err)
+	}
+	least, err := job.Least()
+	if err != nil {
+		return err
+	}
+	a.printPlan(r, job, least)
+	if err := r.readable(); err != nil {
+		return err
+	}
+	dir := &checkpoint.Dir{Path: r.Out, Keep: r.Options.Keep}
+	lock, err := dir.Open()
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
+	eos, err := r.prepare(a)
+	if err != nil {
+		r.undo()
+		return err
+	}
+	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
+
+	v := a.newTrainView(r)
+	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
+	defer stop()
+	var report *workReport
+	if r.Options.Ranks > 1 {
+		job = nil
+		settle(train.RuntimeBytes)
+		report, err = a.runRanks(ctx, r, v)
+	} else {
+		settle(train.RuntimeBytes)
+		report, err = r.work(ctx, job, nil, v)
+	}
+	v.close()
+	if err != nil {
+		return err
+	}
+	return a.finishTraining(r, report, v)
+}
+
+// place decides where checkpoints go, and refuses to overwrite.
+func (r *trainRun) place() error {
+	if r.Resume != "" && r.Out == "" {
+		r.Out = r.Resume
+		if exists(filepath.Join(r.Resume, checkpoint.TrainerName)) {
+			r.Out = filepath.Dir(filepath.Clean(r.Resume)) // a checkpoint itself: beside it
+		}
+	}
+	if r.Out == "" {
+		base := filepath.Join("runs", filepath.Base(r.Name))
+		for n := 1; r.Out == "" || exists(r.Out); n++ {
+			r.Out = fmt.Sprintf("%s-%d", base, n)
+		}
+	}
+	r.created = !exists(r.Out)
+	if !r.created && r.Resume == "" {
+		return usage("--resume "+r.Out+" to go on from it, or another --out", "--out %s exists", r.Out)
+	}
+	if s, err := os.Stat(r.Out); err == nil && !s.IsDir() {
+		return usage("name a directory", "--out %s is not a directory", r.Out)
+	}
+	if r.Resume != "" && !exists(r.Resume) && filepath.Clean(r.Resume) != filepath.Clean(r.Out) {
+		return usage("check the path", "--resume %s: there is no such directory", r.Resume)
+	}
+	return nil
+}
+
+// undo removes what a run that failed before its first step has made.
+func (r *trainRun) undo() {
+	if r.created {
+		_ = os.RemoveAll(r.Out) // the error that led here is the one to tell
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"loadline/mem"
+	"loadline/train"
+)
+
+// trainView shows a run to people and logs its events. It implements watcher.
+type trainView struct {
+	a      *app
+	r      *trainRun
+	bar    progress
+	tokens int
+	failed error // of the event log; the run goes on
+}
+
+func (a *app) newTrainView(r *trainRun) *trainView {
+	return &trainView{a: a, r: r, tokens: r.Options.Sequences() * r.Options.Seq}
+}
+
+// note keeps the first error of the event log.
+func (v *trainView) note(err error) {
+	if v.failed == nil {
+		v.failed = err
+	}
+}
+
+func (v *trainView) begin(step int64) {
+	if step > 0 {
+		v.a.say("going on from step %d\n", step)
+	}
+	v.note(v.a.log.write("start", map[string]any{
+		"verb": "train", "model": v.r.Name, "step": step, "steps": v.r.Options.Steps, "out": v.r.Out, "limit_bytes": v.r.Options.Memory, "ranks": v.r.Options.Ranks,
+	}))
+	v.bar = v.a.newProgress("step", int64(v.r.Options.Steps), step)
+}
+
+func (v *trainView) step(s train.StepResult, held mem.Bytes) {
+	rate := float64(v.tokens) / max(s.Seconds, 1e-9)
+	v.bar.set(s.Step, time.Duration(s.Seconds*float64(time.Second)),
+		fmt.Sprintf("loss %.4f  %s tokens/s", s.Loss, grouped(int64(rate))), fmt.Sprintf("memory %v / %v", held, v.r.Options.Memory))
+	v.note(v.a.log.write("step", map[string]any{
+		"step": s.Step, "loss": s.Loss, "lr": s.LR, "grad_norm": s.GradNorm, "seconds": s.Seconds, "tokens_per_second": rate, "memory_bytes": held,
+	}))
+}
+
+func (v *trainView) eval(step int64, loss float32) {
+	v.bar.say(fmt.Sprintf("step %d: validation loss %.4f", step, loss))
+	v.note(v.a.log.write("eval", map[string]any{"step": step, "loss": loss}))
+}
+
+func (v *trainView) save(step int64, path string) {
+	v.bar.say(fmt.Sprintf("step %d: saved %s", step, path))
+	v.note(v.a.log.write("save", map[string]any{"step": step, "path": path}))
+}
+
+// close takes the bar away.
+func (v *trainView) close() {
+	if v.bar != nil {
+		v.bar.close()
+	}
+}
+
+// trainDocument is train's document.
+type trainDocument struct {
+	memoryReport
+	TokensPerSecond float64   `json:"tokens_per_second"`
+	StepSeconds     float64   `json:"step_seconds"`
+	Losses          []float32 `json:"losses"`
+	ValLosses       []float32 `json:"val_losses"`
+	ValSteps        []int64   `json:"val_steps"` // the step that each of ValLosses follows
+	Recompute       string    `json:"recompute"`
+	Precision       string    `json:"precision"`
+	Saved           mem.Bytes `json:"saved_activation_bytes"`
+	Steps           int64     `json:"steps"`
+	Interrupted     bool      `json:"interrupted"`
+	Ranks           int       `json:"ranks"`
+	Parameters      int64     `json:"parameters"`
+	Out             string    `json:"out"`
+	Checkpoint      string    `json:"checkpoint"`
+}
+
+// finishTraining prints what came of a run.
+func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
+	d := trainDocument{
+		memoryReport: w.Memory, StepSeconds: w.StepSeconds, Losses: nonNil(w.Losses), ValLosses: []float32{}, ValSteps: []int64{},
+		Recompute: r.Options.Recompute.String(), Precision: r.Options.Precision, Saved: w.Saved, Steps: w.Steps, Interrupted: !w.Done,
+		Ranks: r.Options.Ranks, Parameters: r.Options.Config.Params(), Out: r.Out, Checkpoint: w.Checkpoint,
+	}
+	d.Seconds = a.seconds()
+	if w.StepSeconds > 0 {
+		d.TokensPerSecond = float64(v.tokens) / w.StepSeconds
+	}
+	for _, x := range w.ValLosses {
+		d.ValLosses, d.ValSteps = append(d.ValLosses, x.Loss), append(d.ValSteps, x.Step)
+	}
+	t := a.text()
+	switch {
+	case d.Interrupted:
+		fmt.Fprintf(t, "interrupted after step %d of %d; go on with --resume %s\n", d.Steps, r.Options.Steps, r.Out)
+	case len(d.Losses) > 0:
+		fmt.Fprintf(t, "step %d of %d: loss %.4f, %s tokens/s\n", d.Steps, r.Options.Steps, d.Losses[len(d.Losses)-1], grouped(int64(d.TokensPerSecond)))
+	}
+	fmt.Fprintf(t, "checkpoint %s\n", d.Checkpoint)
+	d.print(t)
+	v.note(a.log.write("end", map[string]any{
+		"steps": d.Steps, "interrupted": d.Interrupted, "checkpoint": d.Checkpoint, "predicted_peak_bytes": d.Predicted,
+		"ledger_peak_bytes": d.Ledger, "rss_peak_bytes": d.RSS, "seconds": d.Seconds,
+	}))
+	if a.json {
+		if err := a.document(d); err != nil {
+			return err
+		}
+	}
+	if err := d.check(); err != nil {
+		return advise(err, "this is a fault of loadline: please report it with the command line")
+	}
+	return v.failed
+}
