@@ -3,9 +3,8 @@ package train
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
-
 	"os"
+	"path/filepath"
 
 	"loadline/device"
 	"loadline/mem"
@@ -36,7 +35,6 @@ func (t *Trainer) resumeFrom() (checkpoint.Entry, error) {
 
 // start fills the States of step 0.
 func (t *Trainer) start() error {
-	source := t.fresh
 	if t.env.Weights != "" {
 		m, err := t.openModel(t.env.Weights)
 		if err := t.agree(err); err != nil {
@@ -45,7 +43,7 @@ func (t *Trainer) start() error {
 		err = t.restore(InitProgram, func(s *state, at int, p []byte) error { return m.ReadAt(s.name, at, p) })
 		return errors.Join(err, closeModel(m))
 	}
-	return t.restore(InitProgram, source)
+	return t.restore(InitProgram, t.fresh)
 }
 
 // fresh makes start values, element by element the same on any rank.
@@ -90,9 +88,22 @@ func (t *Trainer) resume(e checkpoint.Entry) error {
 	if err := errors.Join(err, r.close()); err != nil {
 		return err
 	}
-	t.step, t.saved, t.last = r.state.Step, r.state.Step, e.Path
+	t.step, t.last = r.state.Step, e.Path
+	if t.env.Out != nil && sameFile(filepath.Dir(e.Path), t.env.Out.Path) {
+		t.saved = t.step
+	}
 	t.losses, t.valLosses = r.state.Losses, r.state.ValLosses
 	return nil
+}
+
+// sameFile tells whether two paths name one directory.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // reader is an open checkpoint.

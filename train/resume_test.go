@@ -107,7 +107,7 @@ func sameFiles(t testing.TB, got, want string) {
 	}
 }
 
-// Resuming a finished run does nothing and knows all losses; a directory without a checkpoint begins.
+// Resuming a finished run makes no step and knows all losses; a directory without a checkpoint begins.
 func TestResumeAtTheEnds(t *testing.T) {
 	o := options(tiny())
 	o.Steps = 2
@@ -115,9 +115,15 @@ func TestResumeAtTheEnds(t *testing.T) {
 	want := train(t, o, setup{out: &checkpoint.Dir{Path: out}, resume: out})
 	got := train(t, o, setup{out: &checkpoint.Dir{Path: out}, resume: out})
 	sameBits(t, "losses", got.losses, want.losses)
-	if len(got.norms) != 0 {
-		t.Errorf("got %d steps, want none", len(got.norms))
+	if len(got.norms) != 0 || got.path != filepath.Join(out, "step-2") {
+		t.Errorf("got %d steps and %s, want none and the checkpoint that was there", len(got.norms), got.path)
 	}
+	other := t.TempDir()
+	got = train(t, o, setup{out: &checkpoint.Dir{Path: other}, resume: filepath.Join(out, "step-2")})
+	if got.path != filepath.Join(other, "step-2") {
+		t.Errorf("into another directory: got %s, want the checkpoint there too", got.path)
+	}
+	sameFiles(t, got.path, filepath.Join(out, "step-2"))
 }
 
 // A setting that would make another run is refused by name.
@@ -152,7 +158,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 func TestFaultsWhileSaving(t *testing.T) {
 	o := options(tiny())
 	o.Config.NumLayers = 1
-	o.Steps, o.SaveEvery = 4, 2
+	o.Steps, o.SaveEvery, o.Keep = 4, 2, 1
 	want := train(t, o, setup{out: &checkpoint.Dir{Path: t.TempDir()}})
 	base := t.TempDir()
 	stopAfter(t, o, setup{out: &checkpoint.Dir{Path: base}}, 2)
@@ -165,7 +171,7 @@ func TestFaultsWhileSaving(t *testing.T) {
 			if err := os.CopyFS(path, os.DirFS(base)); err != nil {
 				t.Fatal(err)
 			}
-			out := &checkpoint.Dir{Path: path, Keep: 1}
+			out := &checkpoint.Dir{Path: path}
 			ops, hit := 0, false
 			out.Before = func(op, _ string) error {
 				ops++
@@ -197,7 +203,7 @@ func TestFaultsWhileSaving(t *testing.T) {
 				t.Errorf("fault %d: said more than once: %v", fault, err)
 			}
 			checkDirectory(t, path, fmt.Sprintf("kill %v fault %d", kill, fault), kill)
-			got := trainJob(t, job, setup{out: &checkpoint.Dir{Path: path, Keep: 1}, resume: path})
+			got := trainJob(t, job, setup{out: &checkpoint.Dir{Path: path}, resume: path})
 			sameBits(t, fmt.Sprintf("kill %v fault %d", kill, fault), got.losses, want.losses)
 		}
 	}

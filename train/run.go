@@ -74,7 +74,7 @@ func (t *Trainer) anyone(yes bool) (bool, error) {
 	if t.group.Size() == 1 {
 		return yes, nil
 	}
-	mine, all := [1]byte{}, make([]byte, t.group.Size())
+	mine, all := [1]byte{}, make([]byte, t.group.Size()) //mem:ok a byte a rank
 	if yes {
 		mine[0] = 1
 	}

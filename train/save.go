@@ -2,7 +2,6 @@ package train
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -144,8 +143,11 @@ func (s *saver) stream() error {
 		}
 		return nil // the run goes to its end, so that no rank waits in a collective for one that failed
 	}})
-	if err = errors.Join(failed, err); err != nil {
-		return err
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
 	}
 	if s.model != nil {
 		if err := s.model.Close(); err != nil {

@@ -195,7 +195,13 @@ func trainJob(t testing.TB, job *Job, s setup) result {
 		if err := tr.Check(); err != nil {
 			t.Error(err)
 		}
-		return tr.Close()
+		if err := tr.Close(); err != nil {
+			return err
+		}
+		if u := tr.env.Ledger.InUse(); u != (mem.Usage{}) {
+			t.Errorf("after Close: the ledger holds %v", u)
+		}
+		return nil
 	}) {
 		if err != nil {
 			t.Fatalf("rank %d: %v", rank, err)

@@ -40,7 +40,8 @@ type Env struct {
 	Ledger *mem.Ledger      // the caller has reserved FixedBytes in it
 	Group  collective.Group // nil means one rank
 
-	// Out is where checkpoints go; nil saves none. The caller, or the caller of rank 0, holds its lock.
+	// Out is where checkpoints go; nil saves none. The caller, or the caller of rank 0, holds its lock. Its Keep is not used:
+	// Options.Keep is.
 	Out *checkpoint.Dir
 	// Dir is where the file of the disk tier is made; empty means Out's.
 	Dir string
@@ -89,6 +90,11 @@ func New(job *Job, dev device.Device, env Env) (*Trainer, error) {
 	}
 	if t.group == nil {
 		t.group = collective.Single()
+	}
+	if env.Out != nil {
+		out := *env.Out
+		out.Keep = t.o.Keep
+		t.env.Out = &out
 	}
 	if t.group.Size() != t.o.Ranks {
 		return nil, fmt.Errorf("train: the job is for %d ranks, the group has %d", t.o.Ranks, t.group.Size())
@@ -201,11 +207,12 @@ func (t *Trainer) agree(err error) error {
 		mine[0] = 1
 		copy(mine[1:], err.Error())
 	}
-	if gerr := t.group.AllGatherBytes(all, mine); gerr != nil {
-		return errors.Join(err, gerr)
-	}
+	gerr := t.group.AllGatherBytes(all, mine)
 	if err != nil {
-		return err
+		return err // it says more than what it makes of the group
+	}
+	if gerr != nil {
+		return gerr
 	}
 	for rank := range t.group.Size() {
 		if m := all[rank*errorBytes : (rank+1)*errorBytes]; m[0] != 0 {
