@@ -79,23 +79,54 @@ func autoWith(s *schedule, o Options, base []decision) (*Program, error) {
 	if fr == nil {
 		return nil, fmt.Errorf("compile: graph %q has no layers in order; recompute auto needs them: name tags instead", s.f.g.Name)
 	}
+	return fr.choose(o.Limit)
+}
+
+// choose compiles the dearest-in-memory plan whose arena is within limit.
+func (fr *frontier) choose(limit int64) (*Program, error) {
 	list := fr.points[0]
-	i, _ := slices.BinarySearchFunc(list, o.Limit+1, func(p point, x int64) int { return cmp.Compare(p.peak, x) })
+	i, _ := slices.BinarySearchFunc(list, limit+1, func(p point, x int64) int { return cmp.Compare(p.peak, x) })
 	for i--; i >= 0; i-- {
 		p, err := fr.compile(i)
 		if err != nil {
 			return nil, err
 		}
-		if p.Arena[mem.Device] <= o.Limit {
+		// A plan whose buffers do not pack well is passed over: another of nearly its cost does.
+		if p.Arena[mem.Device] <= limit && packsWell(p) {
 			p.Notes = append(p.Notes, "recompute auto: "+p.describe())
 			return p, nil
 		}
 	}
-	p, err := fr.compile(0)
+	least, err := fr.least()
 	if err != nil {
 		return nil, err
 	}
-	return p, &OverLimitError{s.f.g.Name, p.Arena[mem.Device], o.Limit}
+	if least.Arena[mem.Device] <= limit {
+		least.Notes = append(least.Notes, "recompute auto: "+least.describe())
+		return least, nil
+	}
+	return least, &OverLimitError{fr.s.f.g.Name, least.Arena[mem.Device], limit}
+}
+
+// packsWell tells whether the arena is within 2% of the liveness bound.
+func packsWell(p *Program) bool { return p.Arena[mem.Device]*100 <= p.Bound[mem.Device]*102 }
+
+// lowestPlans is how many plans least looks at.
+const lowestPlans = 6
+
+// least is the program with the smallest arena among the plans with the lowest peaks.
+func (fr *frontier) least() (*Program, error) {
+	var best *Program
+	for i := range min(lowestPlans, len(fr.points[0])) {
+		p, err := fr.compile(i)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || p.Arena[mem.Device] < best.Arena[mem.Device] {
+			best = p
+		}
+	}
+	return best, nil
 }
 
 // newFrontier profiles the units and combines them from the top down. It returns nil for a graph that has none.

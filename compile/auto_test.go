@@ -55,7 +55,8 @@ func TestAutoIsMonotonicAndWithinTheLimit(t *testing.T) {
 	for _, c := range []shape{llama, {d: 128, layers: 6, heads: 4, kv: 2, ffn: 384, vocab: 1024, batch: 4, seq: 256, standard: true, chunk: 512}} {
 		g := c.step(t, adamw())
 		none := mustStep(t, g, Options{}).Arena[mem.Device]
-		_, err := Step(g, Options{Machine: cost.Laptop2(), Recompute: Recompute{Policy: Auto}, Limit: 1})
+		fr := autoFrontier(t, c, adamw(), cost.Laptop2())
+		_, err := fr.choose(1)
 		over, ok := err.(*OverLimitError)
 		if !ok {
 			t.Fatalf("limit 1: got %v", err)
@@ -64,7 +65,16 @@ func TestAutoIsMonotonicAndWithinTheLimit(t *testing.T) {
 		seconds := 1e9
 		for i := range 41 {
 			limit := over.Need + (none-over.Need)*int64(i)/40
-			p := mustStep(t, g, Options{Recompute: Recompute{Policy: Auto}, Limit: limit})
+			p, err := fr.choose(limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Verify(p); err != nil {
+				t.Fatal(err)
+			}
+			if !packsWell(p) && i > 0 {
+				t.Errorf("%v limit %d: arena %d is more than 1.02 × the bound %d", c, limit, p.Arena[mem.Device], p.Bound[mem.Device])
+			}
 			if p.Arena[mem.Device] > limit || p.Arena[mem.Device] < peak || p.Seconds > seconds {
 				t.Fatalf("%v limit %d: peak %d after %d, %.6f s after %.6f s", c, limit, p.Arena[mem.Device], peak, p.Seconds, seconds)
 			}

@@ -67,9 +67,10 @@ func use(p *Program, ids []int32) []int64 {
 
 // Each climb ends after improveMoves moves, or sooner in large programs.
 const (
-	improveMoves = 800
-	improveWork  = 200_000 // buffers placed
-	climbs       = 6       // orders that are improved
+	improveMoves = 100
+	improveWork  = 50_000 // buffers placed
+	patience     = 40     // moves without a better order before going back
+	climbs       = 2      // orders that are improved
 )
 
 // place chooses offsets for ids and returns the arena's size.
@@ -101,10 +102,15 @@ func place(p *Program, ids []int32, bound int64) int64 {
 	}
 	var tries []attempt
 	try := func(order []int32, down func(int32) bool) int64 {
-		w.down = down
-		n, _ := w.fit(order, bound)
-		tries = append(tries, attempt{order, down, n})
-		return n
+		for _, w.tight = range []bool{false, true} {
+			w.down = down
+			n, _ := w.fit(order, bound)
+			tries = append(tries, attempt{order, down, w.tight, n})
+			if n <= bound {
+				return n
+			}
+		}
+		return bound + 1
 	}
 	for _, key := range keys {
 		o := slices.Clone(ids)
@@ -140,6 +146,9 @@ func place(p *Program, ids []int32, bound int64) int64 {
 			}
 		}
 	}
+	if n := w.skylines(ids, bound); n > 0 {
+		return w.settle(ids, n)
+	}
 	slices.SortStableFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
 	for k := range min(climbs, len(tries)) {
 		w.climb(&tries[k], bound)
@@ -150,15 +159,53 @@ func place(p *Program, ids []int32, bound int64) int64 {
 			break
 		}
 	}
-	w.down = tries[0].down
+	w.down, w.tight = tries[0].down, tries[0].tight
 	n, _ := w.fit(tries[0].order, bound)
 	return w.settle(ids, n)
+}
+
+// restarts bounds the searches of skylines at each capacity.
+const restarts = 20
+
+// skylines searches at the bound and a little above it, by lifetime, by size and by area, and then with each buffer's
+// preference disturbed at random. It returns the size found, or 0.
+func (w *placer) skylines(ids []int32, bound int64) int64 {
+	bs := w.p.Buffers
+	span := func(i int32) float64 { return float64(bs[i].Last - bs[i].First + 1) }
+	keys := []func(i int32) float64{span, func(i int32) float64 { return float64(bs[i].Bytes) }, func(i int32) float64 { return float64(bs[i].Bytes) * span(i) }}
+	weight := make([]float64, len(bs)) //mem:ok planning runs before arenas are touched
+	rng := uint64(len(ids))
+	tries := restarts
+	if len(ids) > 1000 {
+		tries = 6
+	}
+	for _, slack := range []int64{0, 4, 10, 18} { // thousandths
+		for k := range tries >> (min(slack, 1)) {
+			for _, i := range ids {
+				weight[i] = keys[k%3](i)
+				if k >= 6 {
+					rng = rng*6364136223846793005 + 1442695040888963407
+					weight[i] *= 0.3 + float64(rng>>40)/(1<<24)
+				}
+			}
+			s := &skyline{p: w.p, capacity: bound + bound*slack/1000, offset: w.offset, weight: weight, branch: 1 + 7*(k/3%2)}
+			if s.search(ids) {
+				var size int64
+				for _, i := range ids {
+					size = max(size, w.offset[i]+bs[i].Bytes)
+				}
+				return size
+			}
+		}
+	}
+	return 0
 }
 
 // attempt is an order of placing and the size that it reaches.
 type attempt struct {
 	order []int32
 	down  func(int32) bool
+	tight bool
 	size  int64
 }
 
@@ -170,31 +217,33 @@ func (w *placer) settle(ids []int32, size int64) int64 {
 	return size
 }
 
-// climb improves an attempt by moving buffers forward in its order: in turn the one that reaches the top, or any.
+// climb improves an attempt by squeaky-wheel optimisation (Joslin & Clements, JAIR 10, 1999): buffers that end above the
+// bound are placed earlier the next time. It keeps the best order and returns to it when it has long seen no better.
 func (w *placer) climb(a *attempt, bound int64) {
-	w.down = a.down
-	rng := uint64(len(a.order)) + 1
-	o := make([]int32, len(a.order)) //mem:ok planning runs before arenas are touched
-	for k := 0; k < improveWork/len(a.order) && k < improveMoves && a.size > bound; k++ {
-		_, from := w.fit(a.order, bound)
-		rng = rng*6364136223846793005 + 1442695040888963407
-		pick := int(rng >> 33)
-		if k%3 == 2 {
-			from = pick % len(o)
+	w.down, w.tight = a.down, a.tight
+	n := len(a.order)
+	order := slices.Clone(a.order)
+	rank := make([]float64, len(w.p.Buffers)) //mem:ok planning runs before arenas are touched
+	rng, since := uint64(n)+1, 0
+	for k := 0; k < improveWork/n && k < improveMoves && a.size > bound; k++ {
+		size, _ := w.fit(order, bound)
+		if since++; size < a.size {
+			a.size, since = size, 0
+			a.order = slices.Clone(order)
 		}
-		copy(o, a.order)
-		to := pick / 7 % (from + 1)
-		if k%2 == 0 {
-			o[from], o[to] = o[to], o[from]
-		} else {
-			x := o[from]
-			copy(o[to+1:from+1], o[to:from])
-			o[to] = x
+		if since > patience {
+			copy(order, a.order)
+			since = 0
+			w.fit(order, bound)
 		}
-		if n, _ := w.fit(o, bound); n <= a.size {
-			a.size = n
-			copy(a.order, o)
+		for i, j := range order {
+			rank[j] = float64(i)
+			if w.offset[j]+w.p.Buffers[j].Bytes > bound {
+				rng = rng*6364136223846793005 + 1442695040888963407
+				rank[j] *= float64(rng>>40) / (1 << 24)
+			}
 		}
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
 	}
 }
 
@@ -204,6 +253,7 @@ type placer struct {
 	offset []int64
 	active []int32 // placed buffers, by offset
 	down   func(i int32) bool
+	tight  bool // the smallest gap, not the lowest
 }
 
 // fit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time; those for
@@ -236,15 +286,22 @@ func (w *placer) fit(order []int32, limit int64) (size int64, top int) {
 // lowest is the lowest offset for b among placed, which ascend.
 func (w *placer) lowest(placed []int32, b *Buffer) int64 {
 	at := int64(0)
+	best, gap := int64(-1), int64(math.MaxInt64)
 	for _, j := range placed {
 		o := &w.p.Buffers[j]
 		if o.First > b.Last || b.First > o.Last {
 			continue
 		}
-		if w.offset[j]-at >= b.Bytes {
-			break
+		if g := w.offset[j] - at; g >= b.Bytes && g < gap {
+			best, gap = at, g
+			if !w.tight {
+				break
+			}
 		}
 		at = max(at, w.offset[j]+o.Bytes)
+	}
+	if best >= 0 {
+		return best
 	}
 	return at
 }
