@@ -116,7 +116,7 @@ func New(j *Job, dev device.Device, env device.Env, weights Source) (_ *Engine, 
 		return nil, err
 	}
 	n := j.Options.MaxSeqs
-	e.next, e.choices, e.events = make([]int32, 0, n), make([]sample.Choice, 0, n), make([]Event, 0, 2*n)
+	e.next, e.choices, e.events = make([]int32, 0, n), make([]sample.Choice, 0, n), make([]Event, 0, 2*n) //mem:ok a few words a sequence of a pass, in the Runtime line
 	session, err := dev.Open(j.Job, env)
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)

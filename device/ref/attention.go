@@ -58,7 +58,7 @@ func attention[T real](c *call[T], o graph.AttentionSpec) error {
 	q, k, v, out, lse := &c.in[0], &c.in[1], &c.in[2], &c.out[0], &c.out[1]
 	pg := pages(c, o, 3, k.rows())
 	var p []float64
-	sum := make([]float64, o.HeadDim)
+	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
 	for r := range q.rows() {
 		keys, err := pg.row(r)
 		if err != nil {
@@ -100,7 +100,7 @@ func attentionGrad[T real](c *call[T], o graph.AttentionSpec) error {
 	dq := &c.out[0]
 	dk := make([]float64, len(k.f)) //mem:ok a sum in the reference's own precision
 	dv := make([]float64, len(v.f)) //mem:ok a sum in the reference's own precision
-	sum := make([]float64, o.HeadDim)
+	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
 	for r := range q.rows() {
 		keys, err := pg.row(r)
 		if err != nil {

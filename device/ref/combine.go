@@ -4,7 +4,7 @@ import "loadline/graph"
 
 func combine[T real](c *call[T], o graph.Combine) error {
 	y, weights, place, out := &c.in[0], &c.in[1], &c.in[3], &c.out[0]
-	sum := make([]float64, y.last())
+	sum := make([]float64, y.last()) //mem:ok ref is the definition: it is clear before it is small
 	for t := range out.rows() {
 		clear(sum)
 		for n := range o.TopK {

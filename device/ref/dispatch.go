@@ -36,7 +36,7 @@ func gatherRows[T real](c *call[T], o graph.GatherRows) error {
 func gatherRowsGrad[T real](c *call[T], o graph.GatherRowsGrad) error {
 	dy, place, acc, dx := &c.in[0], &c.in[2], c.opt(3), &c.out[0]
 	d := dy.last()
-	sum := make([]float64, d)
+	sum := make([]float64, d) //mem:ok ref is the definition: it is clear before it is small
 	for t := range dx.rows() {
 		clear(sum)
 		for n := range o.TopK {

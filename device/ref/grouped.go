@@ -34,7 +34,7 @@ func grouped[T real](c *call[T]) error {
 func groupedDX[T real](c *call[T]) error {
 	dy, w, offsets, acc, dx := &c.in[0], &c.in[1], &c.in[2], c.opt(3), &c.out[0]
 	k := w.last()
-	sum := make([]float64, k)
+	sum := make([]float64, k) //mem:ok ref is the definition: it is clear before it is small
 	return eachExpert(offsets, dy.rows(), func(e, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			clear(sum)

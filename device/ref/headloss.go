@@ -9,7 +9,7 @@ func headRow[T real](logits, h []T, w *view[T]) {
 
 func headLoss[T real](c *call[T]) error {
 	h, w, targets, weight, loss := &c.in[0], &c.in[1], &c.in[2], &c.in[3], &c.out[0]
-	logits := make([]T, w.rows())
+	logits := make([]T, w.rows()) //mem:ok ref is the definition: it is clear before it is small
 	var sum float64
 	for r := range h.rows() {
 		if targets.i[r] < 0 {
@@ -30,8 +30,8 @@ func headLossGrad[T real](c *call[T]) error {
 	h, w, targets, weight, acc := &c.in[0], &c.in[1], &c.in[2], &c.in[3], c.opt(4)
 	dh, dw, loss := &c.out[0], &c.out[1], &c.out[2]
 	d := h.last()
-	logits := make([]T, w.rows())
-	back := make([]float64, d)
+	logits := make([]T, w.rows()) //mem:ok ref is the definition: it is clear before it is small
+	back := make([]float64, d) //mem:ok ref is the definition: it is clear before it is small
 	total := newTotal(len(dw.f), acc.f)
 	var sum float64
 	for r := range h.rows() {

@@ -14,7 +14,7 @@ func matMul[T real](c *call[T]) error {
 func matMulDX[T real](c *call[T]) error {
 	dy, w, acc, dx := &c.in[0], &c.in[1], c.opt(2), &c.out[0]
 	k := w.last()
-	sum := make([]float64, k)
+	sum := make([]float64, k) //mem:ok ref is the definition: it is clear before it is small
 	for r := range dy.rows() {
 		clear(sum)
 		for j, d := range dy.row(r) {

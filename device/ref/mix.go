@@ -5,7 +5,7 @@ import "loadline/graph"
 func mix[T real](c *call[T], o graph.AttentionSpec) error {
 	p, v, out := &c.in[0], &c.in[1], &c.out[0]
 	pg := pages(c, o, 2, v.rows())
-	sum := make([]float64, o.HeadDim)
+	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
 	for r := range out.rows() {
 		keys, err := pg.row(r)
 		if err != nil {

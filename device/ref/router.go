@@ -8,7 +8,7 @@ func router[T real](c *call[T]) error {
 	for r := range logits.rows() {
 		row := logits.row(r)
 		picked := make([]bool, len(row))
-		p := make([]float64, k)
+		p := make([]float64, k) //mem:ok ref is the definition: it is clear before it is small
 		var z float64
 		for n := range k {
 			best := -1

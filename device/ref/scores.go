@@ -30,7 +30,7 @@ func scores[T real](c *call[T], o graph.AttentionSpec) error {
 func scoresDQ[T real](c *call[T], o graph.AttentionSpec) error {
 	ds, k, dq := &c.in[0], &c.in[1], &c.out[0]
 	pg := pages(c, o, 2, k.rows())
-	sum := make([]float64, o.HeadDim)
+	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
 	for r := range dq.rows() {
 		keys, err := pg.row(r)
 		if err != nil {
