@@ -98,8 +98,8 @@ func attentionGrad[T real](c *call[T], o graph.AttentionSpec) error {
 	pg := pages(c, o, 6, k.rows())
 	scale, w := float64(o.Scale()), k.last()
 	dq := &c.out[0]
-	dk := make([]float64, len(k.f)) //mem:ok a sum in the reference's own precision
-	dv := make([]float64, len(v.f)) //mem:ok a sum in the reference's own precision
+	dk := make([]float64, len(k.f))   //mem:ok a sum in the reference's own precision
+	dv := make([]float64, len(v.f))   //mem:ok a sum in the reference's own precision
 	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
 	for r := range q.rows() {
 		keys, err := pg.row(r)

@@ -31,7 +31,7 @@ func headLossGrad[T real](c *call[T]) error {
 	dh, dw, loss := &c.out[0], &c.out[1], &c.out[2]
 	d := h.last()
 	logits := make([]T, w.rows()) //mem:ok ref is the definition: it is clear before it is small
-	back := make([]float64, d) //mem:ok ref is the definition: it is clear before it is small
+	back := make([]float64, d)    //mem:ok ref is the definition: it is clear before it is small
 	total := newTotal(len(dw.f), acc.f)
 	var sum float64
 	for r := range h.rows() {
