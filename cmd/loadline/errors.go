@@ -114,7 +114,7 @@ func oneLine(s string) string {
 func advice(err error) string {
 	var adviser interface{ Advice() string }
 	if errors.As(err, &adviser) {
-		return adviser.Advice()
+		return strings.TrimPrefix(adviser.Advice(), "use ")
 	}
 	var (
 		option    *train.OptionError
@@ -128,6 +128,8 @@ func advice(err error) string {
 	switch {
 	case errors.As(err, &option):
 		return fmt.Sprintf("loadline train --help tells what --%s takes", option.Option)
+	case errors.As(err, &numbers) && numbers.Checkpoint == "":
+		return "start again with a smaller --lr, a longer --warmup or a smaller --clip"
 	case errors.As(err, &numbers):
 		return "resume from the last checkpoint with a smaller --lr, a longer --warmup or a smaller --clip"
 	case errors.As(err, &damaged):

@@ -23,8 +23,11 @@ func (a *app) document(v any) error {
 	return nil
 }
 
-// eventLog is the file that --events names. A nil log writes nothing.
-type eventLog struct{ f *os.File }
+// eventLog is the file that --events names. A nil log writes nothing, and neither does one that has failed.
+type eventLog struct {
+	f      *os.File
+	failed bool
+}
 
 // openEvents opens the log for appending; an empty path gives none.
 func openEvents(path string) (*eventLog, error) {
@@ -35,12 +38,12 @@ func openEvents(path string) (*eventLog, error) {
 	if err != nil {
 		return nil, advise(fmt.Errorf("--events: %w", err), "name a file that can be written")
 	}
-	return &eventLog{f}, nil
+	return &eventLog{f: f}, nil
 }
 
 // write appends an event. The line goes to the file in one call, so that it is whole whatever happens to the process.
 func (l *eventLog) write(event string, fields map[string]any) error {
-	if l == nil {
+	if l == nil || l.failed {
 		return nil
 	}
 	line := map[string]any{"event": event, "time": time.Now().UTC().Format(time.RFC3339Nano)}
@@ -52,6 +55,7 @@ func (l *eventLog) write(event string, fields map[string]any) error {
 		_, err = l.f.Write(append(text, '\n'))
 	}
 	if err != nil {
+		l.failed = true
 		return fmt.Errorf("--events: %w", err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -176,100 +175,4 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 		e.TokensPerSecond = float64(o.Sequences()*o.Seq) / e.StepSeconds
 	}
 	return e
-}
-
-// printPlan tells people what a run will take.
-func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
-	w := a.text()
-	r.printHead(w)
-	rows := [][]string{{"memory", "bytes"}}
-	for _, l := range job.Promise.Peak.Lines() {
-		name := l.Purpose.String()
-		if l.Tier != mem.Device {
-			name += " (" + l.Tier.String() + ")"
-		}
-		rows = append(rows, []string{name, l.Bytes.String()})
-	}
-	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
-	if n := mem.Bytes(r.Options.Ranks); n > 1 {
-		fmt.Fprintf(w, "%d ranks: %d × %v = %v\n", n, n, job.Promise.Memory(), n*job.Promise.Memory())
-	}
-	var branches []string
-	for _, b := range job.Promise.Branches {
-		branches = append(branches, fmt.Sprintf("%s %v", b.Name, b.Peak.Memory()))
-	}
-	fmt.Fprintf(w, "branches: %s\n", strings.Join(branches, ", "))
-	fmt.Fprintf(w, "chosen: %s; saved activations %v\n", why(job), job.SavedActivationBytes())
-	fmt.Fprintf(w, "given up: %s\n", gaveUp(job))
-	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
-}
-
-// printHead says what is planned.
-func (r *trainRun) printHead(w io.Writer) {
-	o := &r.Options
-	batch := fmt.Sprintf("%d × %d tokens", o.Batch, o.Seq)
-	if o.Accumulate > 1 {
-		batch += fmt.Sprintf(" × %d micro-batches", o.Accumulate)
-	}
-	if o.Ranks > 1 {
-		batch += fmt.Sprintf(" × %d ranks", o.Ranks)
-	}
-	fmt.Fprintf(w, "%s: %s parameters, %s a step, %d steps, %d threads\n", r.Name, grouped(o.Config.Params()), batch, o.Steps, r.Threads)
-	fmt.Fprintf(w, "limit %v a process: %s\n", o.Memory, r.LimitFrom)
-}
-
-// gaveUp says what time the plan pays for its memory.
-func gaveUp(job *train.Job) string {
-	s := job.Step
-	if s.Again <= 0 {
-		return "nothing: no activation is computed twice"
-	}
-	return fmt.Sprintf("%.1f%% of a step's modelled time, to compute activations again", 100*s.Again/s.Seconds)
-}
-
-func leastText(all []train.Least) string {
-	var parts []string
-	for _, l := range all {
-		parts = append(parts, fmt.Sprintf("%s %v", l.Policy, l.Memory))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// refuse prints the plan of a run that does not fit and returns err; other errors it only returns.
-func (a *app) refuse(r *trainRun, err error) error {
-	var no *train.DoesNotFitError
-	if !errors.As(err, &no) {
-		return err
-	}
-	free := *r
-	free.Options.Memory, free.Options.DeviceMemory = 0, 0
-	if free.Options.Recompute.Policy == compile.Auto {
-		free.Options.Memory, free.Options.DeviceMemory = no.Need, 0 // the least that auto reaches
-	}
-	if r.Options.DeviceMemory > 0 {
-		free.Options.Memory, free.Options.DeviceMemory = 0, max(no.Need, 0)
-	}
-	job, e := train.Compile(free.Options, free.device(), free.fixed())
-	if e != nil {
-		return err // it says the numbers itself
-	}
-	w := a.text()
-	r.printHead(w)
-	rows := [][]string{{"memory", "bytes"}}
-	for _, l := range job.Promise.Peak.Lines() {
-		rows = append(rows, []string{l.Purpose.String() + " (" + l.Tier.String() + ")", l.Bytes.String()})
-	}
-	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
-	fmt.Fprintf(w, "least memory: %s\n", leastText(no.Least))
-	if a.json {
-		d, e := r.document(job, no.Least)
-		if e != nil {
-			return errors.Join(err, e)
-		}
-		d.Nearest = no.Nearest
-		if e := a.document(d); e != nil {
-			return errors.Join(err, e)
-		}
-	}
-	return err
 }

@@ -41,10 +41,10 @@ func (a *app) say(format string, args ...any) {
 	}
 }
 
-// terminal reports whether somebody looks at f.
+// terminal reports whether f is a terminal that has room for a bar.
 func terminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil && size.Col > 0
 }
 
 type silent struct{}
@@ -105,7 +105,7 @@ func newBar(f *os.File, what string, all, done int64) *bar {
 	b := &bar{all: all}
 	empty := ""
 	b.text.Store(&empty)
-	b.p = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
+	b.p = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithAutoRefresh())
 	b.b = b.p.AddBar(all,
 		mpb.PrependDecorators(decor.Name(what+" "), decor.CountersNoUnit("%d/%d")),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return *b.text.Load() })))

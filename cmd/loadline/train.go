@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,13 +93,16 @@ func (r *trainRun) plan() (*train.Job, error) {
 		return nil, err
 	}
 	if need := job.Promise.Peak.Total(mem.Disk); r.TierBytes > 0 && need > r.TierBytes {
-		return nil, &tierError{need, r.TierBytes}
+		return nil, &tierError{job, need, r.TierBytes}
 	}
 	return job, nil
 }
 
 // tierError says that the lower tier is too small.
-type tierError struct{ need, have mem.Bytes }
+type tierError struct {
+	job        *train.Job
+	need, have mem.Bytes
+}
 
 // Error returns one line.
 func (e *tierError) Error() string {
@@ -134,8 +138,7 @@ func (a *app) train(r *trainRun) error {
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
 	eos, err := r.prepare(a)
 	if err != nil {
-		r.undo()
-		return err
+		return r.undo(err)
 	}
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
 
@@ -153,7 +156,7 @@ func (a *app) train(r *trainRun) error {
 	}
 	v.close()
 	if err != nil {
-		return err
+		return r.undo(err)
 	}
 	return a.finishTraining(r, report, v)
 }
@@ -185,9 +188,11 @@ func (r *trainRun) place() error {
 	return nil
 }
 
-// undo removes what a run that failed before its first step has made.
-func (r *trainRun) undo() {
-	if r.created {
-		_ = os.RemoveAll(r.Out) // the error that led here is the one to tell
+// undo removes Out if this run has made it and failed before its first checkpoint, so that the same command may be tried again. It
+// returns err.
+func (r *trainRun) undo(err error) error {
+	if _, e := checkpoint.Latest(r.Out); r.created && errors.Is(e, checkpoint.ErrNone) {
+		return errors.Join(err, os.RemoveAll(r.Out))
 	}
+	return err
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestFullDisk trains onto disks that fill up. /dev/full is there for everybody; a file system of its own only for who may mount one.
+func TestFullDisk(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	r := loadline(t, small(t, out, "--steps", "2", "--events", "/dev/full")...)
+	if r.code != codeFailed {
+		t.Errorf("events: got exit code %d, want 1", r.code)
+	}
+	twoLines(t, r.err, "--events", "no space left on device")
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	c := command("plan", "--preset", "llama-tiny", "--batch", "1", "--seq", "16", "--memory", "96MiB", "--json")
+	c.Stdout = full
+	if r := finish(t, c); r.code != codeFailed {
+		t.Errorf("document: got exit code %d, want 1", r.code)
+	}
+
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=14m"); err != nil {
+		t.Logf("no file system to fill: %v; package checkpoint's tests fill one without", err)
+		return
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	out = filepath.Join(disk, "run")
+	for _, ranks := range []string{"1", "2"} {
+		args := small(t, out, "--steps", "4", "--save-every", "1", "--keep", "0", "--ranks", ranks, "--threads", "1")
+		r = loadline(t, args...)
+		if r.code != codeFailed {
+			t.Errorf("%s ranks: got exit code %d, want 1: %s", ranks, r.code, r.err)
+		}
+		twoLines(t, r.err, "no space left on device")
+		if got := checkpoints(t, out); len(got) != 1 || got[0] != "step-1" {
+			t.Errorf("%s ranks: got checkpoints %v, want step-1", ranks, got)
+		}
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

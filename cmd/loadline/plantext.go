@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"loadline/compile"
+	"loadline/mem"
+	"loadline/train"
+)
+
+// printPlan tells people what a run will take.
+func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
+	w := a.text()
+	r.printHead(w)
+	printPeak(w, job)
+	if n := mem.Bytes(r.Options.Ranks); n > 1 {
+		fmt.Fprintf(w, "%d ranks: %d × %v = %v\n", n, n, job.Promise.Memory(), n*job.Promise.Memory())
+	}
+	var branches []string
+	for _, b := range job.Promise.Branches {
+		branches = append(branches, fmt.Sprintf("%s %v", b.Name, b.Peak.Memory()))
+	}
+	fmt.Fprintf(w, "branches: %s\n", strings.Join(branches, ", "))
+	fmt.Fprintf(w, "chosen: %s; saved activations %v\n", why(job), job.SavedActivationBytes())
+	fmt.Fprintf(w, "given up: %s\n", gaveUp(job))
+	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
+}
+
+// printHead says what is planned.
+func (r *trainRun) printHead(w io.Writer) {
+	o := &r.Options
+	batch := fmt.Sprintf("%d × %d tokens", o.Batch, o.Seq)
+	if o.Accumulate > 1 {
+		batch += fmt.Sprintf(" × %d micro-batches", o.Accumulate)
+	}
+	if o.Ranks > 1 {
+		batch += fmt.Sprintf(" × %d ranks", o.Ranks)
+	}
+	fmt.Fprintf(w, "%s: %s parameters, %s a step, %d steps, %d threads\n", r.Name, grouped(o.Config.Params()), batch, o.Steps, r.Threads)
+	fmt.Fprintf(w, "limit %v a process: %s\n", o.Memory, r.LimitFrom)
+}
+
+// gaveUp says what time the plan pays for its memory.
+func gaveUp(job *train.Job) string {
+	s := job.Step
+	if s.Again <= 0 {
+		return "nothing: no activation is computed twice"
+	}
+	return fmt.Sprintf("%.1f%% of a step's modelled time, to compute activations again", 100*s.Again/s.Seconds)
+}
+
+func leastText(all []train.Least) string {
+	var parts []string
+	for _, l := range all {
+		parts = append(parts, fmt.Sprintf("%s %v", l.Policy, l.Memory))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printPeak prints the bytes at the peak.
+func printPeak(w io.Writer, job *train.Job) {
+	rows := [][]string{{"memory", "bytes"}}
+	for _, l := range job.Promise.Peak.Lines() {
+		name := l.Purpose.String()
+		if l.Tier != mem.Device {
+			name += " (" + l.Tier.String() + ")"
+		}
+		rows = append(rows, []string{name, l.Bytes.String()})
+	}
+	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
+}
+
+// refuse prints the plan of a run that does not fit and returns err; other errors it only returns.
+func (a *app) refuse(r *trainRun, err error) error {
+	var (
+		no      *train.DoesNotFitError
+		tier    *tierError
+		job     *train.Job
+		least   []train.Least
+		nearest string
+		failed  error
+	)
+	switch {
+	case errors.As(err, &no):
+		least, nearest = no.Least, no.Nearest
+		job, failed = r.unbounded(no)
+	case errors.As(err, &tier):
+		job, nearest = tier.job, fmt.Sprintf("--tier file:%s=%d", r.TierDir, int64(tier.need))
+		least, failed = job.Least()
+	default:
+		return err
+	}
+	if failed != nil {
+		return err // it says the numbers itself
+	}
+	w := a.text()
+	r.printHead(w)
+	printPeak(w, job)
+	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
+	if !a.json {
+		return err
+	}
+	d, failed := r.document(job, least)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	d.Plans[0].OOMChance, d.Nearest = 1, nearest
+	return errors.Join(err, a.document(d))
+}
+
+// unbounded is the job of a run that does not fit, at the least that it needs.
+func (r *trainRun) unbounded(no *train.DoesNotFitError) (*train.Job, error) {
+	free := *r
+	o := &free.Options
+	o.Memory, o.DeviceMemory = 0, 0
+	if r.Options.Recompute.Policy == compile.Auto && no.Bound == "memory" {
+		o.Memory = no.Need
+	}
+	if r.Options.DeviceMemory > 0 { // where offloaded values go depends on there being a limit
+		if o.DeviceMemory = no.Need; no.Bound == "memory" {
+			o.DeviceMemory = max(no.Need, r.Options.DeviceMemory)
+		}
+	}
+	return train.Compile(*o, free.device(), free.fixed())
+}

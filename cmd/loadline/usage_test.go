@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestFlags pins the names, types and defaults of all flags: users' scripts hold on to them.
+func TestFlags(t *testing.T) {
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	var b strings.Builder
+	list := func(name string, f *pflag.FlagSet) {
+		fmt.Fprintf(&b, "%s\n", name)
+		f.VisitAll(func(f *pflag.Flag) { fmt.Fprintf(&b, "  --%s %s %q\n", f.Name, f.Value.Type(), f.DefValue) })
+	}
+	root := a.rootCommand()
+	list("every verb", root.PersistentFlags())
+	for _, c := range root.Commands() {
+		list(c.Name(), c.LocalNonPersistentFlags())
+	}
+	golden(t, "testdata/flags.txt", b.String())
+}
+
+// golden compares text with a file.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-update rewrites it): -want +got\n%s", path, d)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	verbs := []string{""}
+	for _, c := range a.rootCommand().Commands() {
+		verbs = append(verbs, c.Name())
+	}
+	for _, v := range verbs {
+		var out, errs bytes.Buffer
+		args := []string{"--help"}
+		if v != "" {
+			args = []string{v, "--help"}
+		}
+		if code := run(args, strings.NewReader(""), &out, &errs); code != 0 || errs.Len() > 0 {
+			t.Errorf("%q --help: got exit code %d and %q, want 0 and nothing", v, code, errs.String())
+		}
+		if !strings.Contains(out.String(), "Examples:") || !strings.Contains(out.String(), "loadline "+v) {
+			t.Errorf("%q --help has no examples:\n%s", v, out.String())
+		}
+	}
+	var out bytes.Buffer
+	if code := run([]string{"--version"}, strings.NewReader(""), &out, &out); code != 0 || !strings.HasPrefix(out.String(), "loadline "+version) {
+		t.Errorf("--version: got exit code %d and %q", code, out.String())
+	}
+}
+
+// TestUsage checks what is said about command lines that cannot be: exit code 2, one line about what is wrong and one about what to do.
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		line      string
+		says, try string
+	}{
+		{"trian", `there is no verb "trian"`, "train"},
+		{"train --recompue full", "there is no flag --recompue", "--recompute"},
+		{"train --preset llama-tin", `there is no preset "llama-tin"`, "--preset llama-tiny"},
+		{"train bench-20", "there is no such directory", "--preset bench-20m"},
+		{"train --preset llama-tiny --schedule cosin", "--schedule cosin: want constant, cosine or wsd", "--schedule cosine"},
+		{"train --preset llama-tiny --precision fp15", "--precision fp15: want fp32", "--precision fp1"},
+		{"train --preset llama-tiny --precision bf16", "only fp32 is there yet", "--precision"},
+		{"train --preset llama-tiny --recompute atn.core", "--recompute atn.core: no part", "--recompute attn.core"},
+		{"train --preset llama-tiny --recompute full,none", "want none, full, auto, or tags", "--recompute auto"},
+		{"train --preset llama-tiny --steps ten", "--steps ten: want a whole number", "--help"},
+		{"train --preset llama-tiny --steps 0", "--steps: 0: want at least 1", "--steps"},
+		{"train --preset llama-tiny --memory 96M", `--memory 96M: size "96M"`, "--help"},
+		{"train --preset llama-tiny --memory 0", "--memory 0: want more than 0", "--help"},
+		{"train --preset llama-tiny --lr", "--lr: want a value", "--help"},
+		{"train --preset llama-tiny --batch 0", "batch 0", "--help"},
+		{"train --preset llama-tiny --threads -1", "--threads -1", "--threads"},
+		{"train --preset llama-tiny --offload activation", "--offload activation: want activations", "--offload activations"},
+		{"train --preset llama-tiny --offload weights", "only activations are there yet", "--offload activations"},
+		{"train --preset llama-tiny --tier file:/x", "want file:DIR=SIZE", "--tier file:"},
+		{"train --preset llama-tiny --zero 1", "want at least 2 ranks", "--zero"},
+		{"train --preset llama-tiny --ranks 0", "--ranks 0: want at least 1", "--ranks 1"},
+		{"train --preset llama-tiny --eval-every 3", "there is no text to evaluate on", "--val-data"},
+		{"train --preset llama-tiny --model x", "there is --preset llama-tiny and also --model x", "one of them"},
+		{"train", "what is to be trained", "--preset llama-tiny"},
+		{"train --preset llama-tiny --resume " + dir + "/no --out " + dir + "/new", "there is no such directory", "path"},
+		{"train --preset llama-tiny --out " + dir, dir + " exists", "--resume " + dir},
+		{"train --model " + dir, "neither config.json nor a checkpoint", "config.json"},
+		{"plan nope", "there is no such directory", "path"},
+		{"plan a b", `unexpected argument "b"`, "one"},
+		{"generate --prompt x", "which model", "--model"},
+		{"generate --model " + dir, "want --prompt TEXT", "--prompt"},
+		{"generate --model " + dir + "/no --prompt x", "there is no such directory", "path"},
+		{"generate --model " + dir + " --prompt x --kv-type q8", "only f32 is there yet", "--kv-type f32,f32"},
+		{"inspect", "want one PATH, got 0", "loadline inspect"},
+		{"inspect " + dir, "it holds no model", "config.json"},
+		{"tokenize", "want --model PATH", "tokenizer.json"},
+		{"tokenize --model " + dir, "it has no tokenizer.json", "tokenizer.json"},
+		{"demo now", `unexpected argument "now"`, "flag"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(x.line), strings.NewReader(""), &out, &errs)
+		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		if code != codeUsage || out.Len() > 0 {
+			t.Errorf("%s: got exit code %d and %q on stdout, want 2 and nothing; stderr: %s", x.line, code, out.String(), errs.String())
+		}
+		if len(lines) != 2 || !strings.HasPrefix(lines[0], "loadline: ") || !strings.HasPrefix(lines[1], "  try: ") {
+			t.Errorf("%s: want two lines, got %q", x.line, errs.String())
+			continue
+		}
+		if !strings.Contains(lines[0], x.says) || !strings.Contains(lines[1], x.try) {
+			t.Errorf("%s: got\n%s\nwant %q and %q in it", x.line, errs.String(), x.says, x.try)
+		}
+	}
+}
+
+// TestConfig checks that a file sets what the command line leaves alone.
+func TestConfig(t *testing.T) {
+	read := func(yaml string, args ...string) (*trainFlags, string) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "run.yaml")
+		if err := os.WriteFile(path, []byte(yaml), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a, f := &app{config: path}, &trainFlags{}
+		c := &cobra.Command{Use: "train"}
+		f.register(c)
+		c.Flags().StringVar(&a.config, "config", path, "")
+		if err := c.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.readConfig(c.Flags()); err != nil {
+			return nil, err.Error() + " | " + advice(err)
+		}
+		return f, ""
+	}
+	f, text := read("preset: moe-tiny\nsteps: 7\nlr: 1e-4\nmemory: 96MiB\nrecompute: [attn.core, mlp.act]\nschedule: wsd\n", "--steps", "9")
+	if text != "" {
+		t.Fatal(text)
+	}
+	if f.preset != "moe-tiny" || f.steps != 9 || f.lr != 1e-4 || f.memory != 96<<20 || f.recompute != "attn.core,mlp.act" || f.schedule.value != "wsd" {
+		t.Errorf("got %+v", f)
+	}
+	if f, text = read("preset: moe-tiny\n", "--model", "x"); text != "" || f.preset != "" || f.model != "x" {
+		t.Errorf("--model against preset in a file: got preset %q, model %q, %s", f.preset, f.model, text)
+	}
+	for yaml, want := range map[string]string{
+		"recompte: auto\n":     "there is no setting recompte | recompute",
+		"steps: many\n":        "steps: many: want a whole number",
+		"steps:\n  a: 1\n":     "steps: want a value, it has settings below it",
+		"steps:\n":             "steps: want a value",
+		"config: other\n":      "cannot name another",
+		"schedule: cosin\n":    "want constant, cosine or wsd",
+		"a: b: c\n":            "YAML",
+		"memory: 96 parsecs\n": "not a size",
+	} {
+		if _, text := read(yaml); !strings.Contains(text, want) {
+			t.Errorf("%q: got %q, want %q in it", yaml, text, want)
+		}
+	}
+}
