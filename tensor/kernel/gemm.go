@@ -1,25 +1,8 @@
 package kernel
 
-import "unsafe"
-
-// The blocking of the matrix product. One call of the micro-kernel makes a tile of tileM x tileN over
-// at most blockK steps: its B panel (16 KiB) stays in L1, the A block (144 KiB) in L2.
-// No result depends on them, since the micro-kernel continues the stored sum.
-const (
-	tileM  = 6
-	tileN  = 16
-	blockM = 24 * tileM
-	blockK = 256
-	blockN = 48 * tileN
-	smallN = 4 * tileN // blockN when few rows reuse a packed B: it stays near
-	smallM = 8 * tileM
-
-	padA = 8 // floats after each A panel: packing stores 8 floats where 6 count
-)
-
-// PanelCols is the width of a panel of a packed B: column ranges of PackB and GemmPacked start at its
-// multiples.
-const PanelCols = tileN
+// PanelCols is what the width of a panel of a packed B divides in every set: column ranges of PackB,
+// GemmPacked and their bf16 forms start at its multiples.
+const PanelCols = 32
 
 // Mat is a matrix view: element (i,j) is Data[i*RowStride+j*ColStride]. Strides are not negative.
 // A matrix with RowStride 1 or ColStride 1 is packed by vector code; any other stride works.
@@ -61,8 +44,8 @@ func (m Mat) check(op string) {
 	}
 }
 
-// PackedB is a B (K,N) rearranged for the micro-kernel: for each block of blockK rows, panels of
-// PanelCols columns, each panel row after row; the last panel is filled with zeros.
+// PackedB is a B (K,N) rearranged for the micro-kernel: for each block of rows, panels of 16 or 32 columns
+// (the set's tile), each panel row after row. In the last panel, what columns beyond N hold is of no concern.
 //
 //	block 0: [panel 0: k=0 c0..c15, k=1 c0..c15, …] [panel 1: …] …
 //	block 1: …
@@ -73,18 +56,8 @@ type PackedB struct {
 	K, N int
 }
 
-// PackedBLen returns the elements that a packed B (k,n) needs.
-func PackedBLen(k, n int) int { return k * roundUp(n, tileN) }
-
-// GemmWorkspace returns the elements of workspace that one thread's Gemm or GemmPacked of at most
-// (m,n,k) needs: less than 1 MiB whatever the size, and monotonic in each argument.
-func GemmWorkspace(m, n, k int) int {
-	const align = 16 // the parts start on 64 bytes
-	kc := min(k, blockK)
-	a := roundUp(min(m, blockM), tileM) / tileM * (kc*tileM + padA)
-	b := roundUp(min(n, blockN), tileN) * kc
-	return align + tileM*tileN + roundUp(b, align) + roundUp(a, align)
-}
+// PackedBLen returns the elements that a packed B (k,n) needs, whatever the set.
+func PackedBLen(k, n int) int { return k * roundUp(n, PanelCols) }
 
 // Gemm computes C (M,N) = A (M,K) · B (K,N), or adds the product to C when acc.
 //
@@ -103,26 +76,7 @@ func GemmWorkspace(m, n, k int) int {
 // C has ColStride 1. ws has at least GemmWorkspace(M, N, K) elements; its content is of no concern
 // before and undefined after. Threads split C by rows (or columns) with Slice, each with its own ws.
 func (s Set) Gemm(c, a, b Mat, acc bool, ws []float32) {
-	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {
-		panic("kernel: Gemm: shapes do not match")
-	}
-	b.check("Gemm: b")
-	nb := blockN
-	if c.Rows <= smallM {
-		nb = smallN
-	}
-	if !s.gemmEdge(c, a, acc, ws) {
-		return
-	}
-	tile, bp, ap := carve(ws, c.Rows, c.Cols, a.Cols)
-	for k := 0; k < a.Cols; k += blockK {
-		k1 := min(k+blockK, a.Cols)
-		for j := 0; j < c.Cols; j += nb {
-			j1 := min(j+nb, c.Cols)
-			s.t.packB(bp, b.Slice(k, k1, j, j1), (k1-k)*tileN)
-			s.block(c.Slice(0, c.Rows, j, j1), a.Slice(0, a.Rows, k, k1), bp, acc || k > 0, j == 0, tile, ap)
-		}
-	}
+	s.t.f32.gemm(c, a.operand(), b.operand(), acc, ws)
 }
 
 // PackB fills columns j0 to j1 of dst from b (K,N); j0 is a multiple of PanelCols and j1 one too, or N.
@@ -131,103 +85,14 @@ func (s Set) PackB(dst PackedB, b Mat, j0, j1 int) {
 	if dst.K != b.Rows || dst.N != b.Cols || len(dst.Data) < PackedBLen(dst.K, dst.N) {
 		panic("kernel: PackB: packed matrix does not match")
 	}
-	if j0 < 0 || j1 < j0 || j1 > dst.N || j0%tileN != 0 || j1%tileN != 0 && j1 != dst.N {
-		panic("kernel: PackB: range is not of whole panels")
-	}
-	b.check("PackB: b")
-	if j0 == j1 {
-		return
-	}
-	np := roundUp(dst.N, tileN)
-	for k := 0; k < dst.K; k += blockK {
-		k1 := min(k+blockK, dst.K)
-		s.t.packB(dst.Data[k*np+j0*(k1-k):], b.Slice(k, k1, j0, j1), (k1-k)*tileN)
-	}
+	s.t.f32.packWhole(dst.Data, b.operand(), j0, j1)
 }
 
 // GemmPacked is Gemm, bits included, with columns j0 to j0+N of a packed B, j0 a multiple of
 // PanelCols. Many threads may share b.
 func (s Set) GemmPacked(c, a Mat, b PackedB, j0 int, acc bool, ws []float32) {
-	if a.Rows != c.Rows || a.Cols != b.K || j0 < 0 || j0+c.Cols > b.N || len(b.Data) < PackedBLen(b.K, b.N) {
-		panic("kernel: GemmPacked: shapes do not match")
+	if len(b.Data) < PackedBLen(b.K, b.N) {
+		panic("kernel: GemmPacked: packed matrix is too short")
 	}
-	if j0%tileN != 0 {
-		panic("kernel: GemmPacked: first column is not at a panel")
-	}
-	if !s.gemmEdge(c, a, acc, ws) {
-		return
-	}
-	tile, _, ap := carve(ws, c.Rows, c.Cols, a.Cols)
-	np := roundUp(b.N, tileN)
-	for k := 0; k < a.Cols; k += blockK {
-		k1 := min(k+blockK, a.Cols)
-		s.block(c, a.Slice(0, a.Rows, k, k1), b.Data[k*np+j0*(k1-k):], acc || k > 0, true, tile, ap)
-	}
+	s.t.f32.gemmPacked(c, a.operand(), b.Data, b.K, b.N, j0, acc, ws)
 }
-
-// gemmEdge checks the operands common to both forms and does the cases without a sum; it reports
-// whether there is more to do.
-func (s Set) gemmEdge(c, a Mat, acc bool, ws []float32) bool {
-	if c.ColStride != 1 {
-		panic("kernel: Gemm: c has a column stride")
-	}
-	c.check("Gemm: c")
-	a.check("Gemm: a")
-	if len(ws) < GemmWorkspace(c.Rows, c.Cols, a.Cols) {
-		panic("kernel: Gemm: workspace is too small")
-	}
-	if c.Rows == 0 || c.Cols == 0 {
-		return false
-	}
-	if a.Cols == 0 && !acc {
-		for i := range c.Rows {
-			clear(c.Data[i*c.RowStride:][:c.Cols])
-		}
-	}
-	return a.Cols > 0
-}
-
-// carve splits a workspace into an edge tile, the packed B and the packed A.
-func carve(ws []float32, m, n, k int) (tile, bp, ap []float32) {
-	off := int(-uintptr(unsafe.Pointer(&ws[0])) % 64 / 4)
-	ws = ws[off:]
-	b := roundUp(roundUp(min(n, blockN), tileN)*min(k, blockK), 16)
-	return ws[:tileM*tileN], ws[tileM*tileN:][:b], ws[tileM*tileN+b:]
-}
-
-// block adds (or stores) the product of one k block: c (M,N), a (M,kc), bp panels of kc rows. fresh is
-// false when the call before had the same a, which is then still packed if it fits.
-func (s Set) block(c, a Mat, bp []float32, acc, fresh bool, tile, ap []float32) {
-	kc := a.Cols
-	fresh = fresh || c.Rows > blockM
-	pa, pb := kc*tileM+padA, kc*tileN // elements of a panel
-	for i0 := 0; i0 < c.Rows; i0 += blockM {
-		mb := min(blockM, c.Rows-i0)
-		for i := 0; fresh && i < mb; i += tileM {
-			r := min(tileM, mb-i)
-			s.t.packA(ap[i/tileM*pa:][:pa], a.Slice(i0+i, i0+i+r, 0, kc), r)
-		}
-		for j := 0; j < c.Cols; j += tileN {
-			n := min(tileN, c.Cols-j)
-			bj := bp[j/tileN*pb:][:pb]
-			for i := 0; i < mb; i += tileM {
-				r := min(tileM, mb-i)
-				ai := ap[i/tileM*pa:][:kc*tileM]
-				ct := c.Data[(i0+i)*c.RowStride+j:]
-				if n == tileN {
-					s.t.micro(kc, ai, bj, ct, c.RowStride, r, acc)
-					continue
-				}
-				for q := 0; acc && q < r; q++ {
-					copy(tile[q*tileN:], ct[q*c.RowStride:][:n])
-				}
-				s.t.micro(kc, ai, bj, tile, tileN, r, acc)
-				for q := range r {
-					copy(ct[q*c.RowStride:][:n], tile[q*tileN:])
-				}
-			}
-		}
-	}
-}
-
-func roundUp(n, to int) int { return (n + to - 1) / to * to }

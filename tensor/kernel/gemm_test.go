@@ -287,16 +287,19 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
-// BenchmarkMicro is the micro-kernel alone, operands in L1: the ceiling of BenchmarkGemm.
+// BenchmarkMicro is the micro-kernels alone, operands in L1: the ceiling of BenchmarkGemm.
 func BenchmarkMicro(b *testing.B) {
 	for _, s := range Sets() {
-		b.Run(s.Name()+"/6x16x256/f32", func(b *testing.B) {
-			r := newRand()
-			x, w, c := random(r, tileM*blockK), random(r, tileN*blockK), random(r, tileM*tileN)
-			for b.Loop() {
-				s.t.micro(blockK, x, w, c, tileN, tileM, true)
-			}
-			b.ReportMetric(2*tileM*tileN*blockK*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
-		})
+		for name, p := range map[string]*product{"f32": s.t.f32, "bf16": s.t.bf16} {
+			steps := p.inner(256)
+			b.Run(fmt.Sprintf("%s/%dx%dx256/%s", s.Name(), p.m, p.n, name), func(b *testing.B) {
+				r := newRand()
+				x, w, c := random(r, p.m*steps), random(r, p.n*steps), random(r, p.m*p.n)
+				for b.Loop() {
+					p.micro(steps, x, w, c, p.n, p.m, true)
+				}
+				b.ReportMetric(2*float64(p.m*p.n*256)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+			})
+		}
 	}
 }

@@ -24,26 +24,18 @@ package kernel
 // or Sets. A Set is small, immutable and safe for concurrent use; two Sets of one instruction set are ==.
 type Set struct{ t *table }
 
-// Name returns the instruction set: "generic" or "avx2".
+// Name returns the instruction set: "generic", "avx2", "avx512" or "avx512bf16".
 func (s Set) Name() string { return s.t.name }
 
 // Generic returns the plain Go kernels, the definition of all others.
 func Generic() Set { return Set{&genericTable} }
-
-// Best returns the fastest set that this CPU can run.
-func Best() Set {
-	all := Sets()
-	return all[len(all)-1]
-}
 
 // table is the part of a Set that differs between instruction sets. Each field's contract is that of
 // its generic function. Lengths are checked before a call through the table.
 type table struct {
 	name string
 
-	micro func(kc int, a, b, c []float32, ldc, rows int, acc bool)
-	packA func(dst []float32, a Mat, rows int)
-	packB func(dst []float32, b Mat, stride int)
+	f32, bf16 *product
 
 	add     func(out, x, y []float32)
 	mul     func(out, x, y []float32)
@@ -73,11 +65,16 @@ type table struct {
 
 	adamW func(w, m, v, g []float32, p AdamW)
 	rope  func(out, x, cos, sin []float32, sign float32)
+
+	// Whole groups of 32 elements.
+	roundBF16      func(out []uint16, x []float32)
+	widenBF16      func(out []float32, x []uint16)
+	stochasticBF16 func(out []uint16, x []float32, key uint32, counter uint64)
 }
 
 var genericTable = table{
-	name:  "generic",
-	micro: microGeneric, packA: packAGeneric, packB: packBGeneric,
+	name: "generic",
+	f32:  &genericF32, bf16: &genericBF16,
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
 	normMul: normMulGeneric, normSub: normSubGeneric, mulAdd: mulAddGeneric, subMul: subMulGeneric,
 	dot: dotGeneric, sum: sumGeneric, sumSquares: sumSquaresGeneric,
@@ -87,6 +84,7 @@ var genericTable = table{
 	gelu: geluGeneric, geluGrad: geluGradGeneric,
 	geluTanh: geluTanhGeneric, geluTanhGrad: geluTanhGradGeneric,
 	adamW: adamWGeneric, rope: ropeGeneric,
+	roundBF16: roundBF16Generic, widenBF16: widenBF16Generic, stochasticBF16: stochasticWholeGeneric,
 }
 
 // want panics unless every length equals n: a caller's mistake, never the world's.

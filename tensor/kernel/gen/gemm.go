@@ -18,7 +18,7 @@ func gemm() {
 
 func micro(rows int) {
 	const unroll = 4
-	fn(fmt.Sprintf("micro%dAVX2", rows), "func(kc int, a, b, c *float32, ldc int, acc bool)")
+	fn(fmt.Sprintf("micro%d", rows), "func(kc int, a, b, c *float32, ldc int, acc bool)")
 	kc, a, b, c, ldc, t := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI
 	Load(Param("kc"), kc)
 	Load(Param("a"), a)
@@ -26,39 +26,7 @@ func micro(rows int) {
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
 	SHLQ(Imm(2), ldc)
-	Load(Param("acc"), reg.DIB)
-	TESTB(reg.DIB, reg.DIB)
-	JZ(LabelRef("fresh"))
-	eachRow := func(f func(r int, lo, hi Mem)) {
-		MOVQ(c, t)
-		for r := range rows {
-			f(r, mem(t, 0), mem(t, 32))
-			if r < rows-1 {
-				ADDQ(ldc, t)
-			}
-		}
-	}
-	eachRow(func(r int, lo, hi Mem) {
-		VMOVUPS(lo, y[2*r])
-		VMOVUPS(hi, y[2*r+1])
-	})
-	JMP(LabelRef("start"))
-	Label("fresh")
-	eachRow(func(r int, lo, hi Mem) {
-		PREFETCHT0(lo)
-		hi.Disp = 60
-		PREFETCHT0(hi)
-		zero(y[2*r])
-		zero(y[2*r+1])
-	})
-	Label("start")
-	if rows == 6 { // the tile below is next: it may start from its C
-		for range 6 {
-			ADDQ(ldc, t)
-			PREFETCHT0(mem(t, 0))
-			PREFETCHT0(mem(t, 60))
-		}
-	}
+	startTile(rows, c, ldc, t)
 	step := func(u int) {
 		VMOVUPS(mem(b, 64*u), y[12])
 		VMOVUPS(mem(b, 64*u+32), y[13])
@@ -90,9 +58,48 @@ func micro(rows int) {
 	DECQ(kc)
 	JNE(LabelRef("one"))
 	Label("done")
-	eachRow(func(r int, lo, hi Mem) {
+	eachTileRow(rows, c, ldc, t, func(r int, lo, hi Mem) {
 		VMOVUPS(y[2*r], lo)
 		VMOVUPS(y[2*r+1], hi)
 	})
 	ret()
+}
+
+// eachTileRow gives f the two halves of each row of the tile at c, rows ldc bytes apart; t ends at the last.
+func eachTileRow(rows int, c, ldc, t reg.GPPhysical, f func(r int, lo, hi Mem)) {
+	MOVQ(c, t)
+	for r := range rows {
+		f(r, mem(t, 0), mem(t, 32))
+		if r < rows-1 {
+			ADDQ(ldc, t)
+		}
+	}
+}
+
+// startTile makes the accumulators C where the parameter acc is set, else zero.
+func startTile(rows int, c, ldc, t reg.GPPhysical) {
+	Load(Param("acc"), reg.DIB)
+	TESTB(reg.DIB, reg.DIB)
+	JZ(LabelRef("fresh"))
+	eachTileRow(rows, c, ldc, t, func(r int, lo, hi Mem) {
+		VMOVUPS(lo, y[2*r])
+		VMOVUPS(hi, y[2*r+1])
+	})
+	JMP(LabelRef("start"))
+	Label("fresh")
+	eachTileRow(rows, c, ldc, t, func(r int, lo, hi Mem) {
+		PREFETCHT0(lo)
+		hi.Disp = 60
+		PREFETCHT0(hi)
+		zero(y[2*r])
+		zero(y[2*r+1])
+	})
+	Label("start")
+	if rows == 6 { // the tile below is next: it may start from its C
+		for range 6 {
+			ADDQ(ldc, t)
+			PREFETCHT0(mem(t, 0))
+			PREFETCHT0(mem(t, 60))
+		}
+	}
 }

@@ -1,14 +1,17 @@
-// Command gen writes the AVX2 and FMA kernels of package kernel with avo: the assembly and its Go
-// declarations, both committed. It is a module of its own so that avo stays out of the engine's
-// dependencies; `go generate` in package kernel runs it.
+// Command gen writes the vector kernels of package kernel with avo, for AVX2 with FMA or for AVX-512: the
+// assembly and its Go declarations, both committed. It is a module of its own so that avo stays out of the
+// engine's dependencies; `go generate` in package kernel runs it once for each.
 //
 // Every kernel uses physical registers only. A slice's tail runs the same instructions as its body, with
-// masked loads and stores, so that an element's bits do not depend on its position.
+// masked loads and stores, so that an element's bits do not depend on its position. The elementwise and row
+// kernels are written once; they do the same operations in both widths and give the same bits.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -17,23 +20,47 @@ import (
 
 var y = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}
 
-// mask is the register that holds the tail's mask.
+var z = []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}
+
+// v are the vector registers of the set that is written: 8 lanes of y, or 16 of z.
+var (
+	v     = y
+	lanes = 8
+	set   = "AVX2"
+)
+
+// mask is the register that holds the tail's mask: y15, or K1 where registers are wide.
 var mask = y[15]
 
+func wide() bool { return lanes == 16 }
+
 func main() {
+	name := flag.String("set", "avx2", "avx2 or avx512")
+	flag.Parse()
 	ConstraintExpr("amd64,!purego")
+	if *name == "avx512" {
+		v, lanes, set = z, 16, "AVX512"
+	}
 	constants()
-	gemm()
-	pack()
+	if wide() {
+		gemm512()
+		pack512()
+	} else {
+		gemm()
+		pack()
+		pack16()
+	}
 	vector()
 	reduce()
 	exps()
 	optim()
+	casts()
 	Generate()
 }
 
 func fn(name, sig string) {
-	TEXT(name, NOSPLIT, sig)
+	TEXT(name+set, NOSPLIT, sig)
 	Pragma("noescape")
 }
 
@@ -44,7 +71,8 @@ func ret() {
 
 func mem(b reg.Register, disp int) Mem { return Mem{Base: b, Disp: disp} }
 func zero(r reg.VecPhysical)           { VXORPS(r, r, r) }
-func x(v reg.VecPhysical) Op           { return v.AsX() }
+func x(r reg.VecPhysical) Op           { return r.AsX() }
+func half(r reg.VecPhysical) Op        { return r.AsY() }
 
 // broadcast loads a float32 parameter into every lane.
 func broadcast(name string, r reg.VecPhysical) {
@@ -55,29 +83,33 @@ func broadcast(name string, r reg.VecPhysical) {
 	VBROADCASTSS(p.Addr, r)
 }
 
-// consts are 32-byte constants by name.
+// consts are constants of a whole register by name.
 var consts = map[string]Mem{}
 
 func word(name string, w uint32) {
-	m := GLOBL("avx2_"+name, RODATA|NOPTR)
-	for i := range 8 {
+	m := GLOBL(setName(name), RODATA|NOPTR)
+	for i := range lanes {
 		DATA(4*i, U32(w))
 	}
 	consts[name] = m
 }
+
+func setName(name string) string { return strings.ToLower(set) + "_" + name }
 
 func number(name string, f float64) { word(name, math.Float32bits(float32(f))) }
 
 var masks Mem // 8 words of ones, then 8 of zeros
 
 func constants() {
-	masks = GLOBL("avx2_masks", RODATA|NOPTR)
-	for i := range 16 {
-		w := uint32(0)
-		if i < 8 {
-			w = 0xffffffff
+	if !wide() {
+		masks = GLOBL("avx2_masks", RODATA|NOPTR)
+		for i := range 16 {
+			w := uint32(0)
+			if i < 8 {
+				w = 0xffffffff
+			}
+			DATA(4*i, U32(w))
 		}
-		DATA(4*i, U32(w))
 	}
 	number("one", 1)
 	word("sign", 1<<31)
@@ -107,38 +139,61 @@ func constants() {
 	number("gelu2C", 2*0.7978845608028654)
 	number("geluHi", 10)
 	number("geluLo", -10)
+	castConstants()
 }
 
-// loadMask makes the mask of the first n lanes, 0 <= n < 8, and clobbers n and t.
+// tailMask makes the mask of the first n lanes, n below their number, and clobbers n and t.
+func tailMask(n, t reg.GPPhysical) {
+	if wide() {
+		kMask(n, t, reg.K1)
+	} else {
+		loadMask(n, t, mask)
+	}
+}
+
+// kMask makes the mask of the first n bits, n < 32, and clobbers t.
+func kMask(n, t reg.GPPhysical, k reg.OpmaskPhysical) {
+	MOVQ(I32(-1), t)
+	BZHIQ(n, t, t)
+	KMOVD(t.As32(), k)
+}
+
+// loadMask makes a mask of 8 lanes, of which the first n < 8 are set, and clobbers n and t.
 func loadMask(n, t reg.GPPhysical, m reg.VecPhysical) {
 	LEAQ(masks, t)
 	NEGQ(n)
 	VMOVDQU(Mem{Base: t, Index: n, Scale: 4, Disp: 32}, m)
 }
 
-// access is a load or store of eight elements, whole or masked.
+// access is a load or store of a register of elements, whole or masked.
 type access struct{ masked bool }
 
 func (a access) load(m Mem, r reg.VecPhysical) {
-	if a.masked {
-		VMASKMOVPS(m, mask, r)
-	} else {
+	switch {
+	case !a.masked:
 		VMOVUPS(m, r)
+	case wide():
+		VMOVUPS_Z(m, reg.K1, r)
+	default:
+		VMASKMOVPS(m, mask, r)
 	}
 }
 
 func (a access) store(r reg.VecPhysical, m Mem) {
-	if a.masked {
-		VMASKMOVPS(r, mask, m)
-	} else {
+	switch {
+	case !a.masked:
 		VMOVUPS(r, m)
+	case wide():
+		VMOVUPS(r, reg.K1, m)
+	default:
+		VMASKMOVPS(r, mask, m)
 	}
 }
 
 // pointers are where each and reduce put slices, in order.
 var pointers = []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
 
-// each emits a loop over eight elements of the named slices at a time: body gets their addresses.
+// each emits a loop over a register of elements of the named slices at a time: body gets their addresses.
 func each(name, sig string, slices []string, setup func(), body func(a access, p []Mem)) {
 	fn(name, sig)
 	for i, s := range slices {
@@ -158,18 +213,18 @@ func eachLoop(n int, body func(a access, p []Mem)) {
 		p[i] = Mem{Base: pointers[i], Index: idx, Scale: 4}
 	}
 	XORQ(idx, idx)
-	SUBQ(Imm(8), reg.RCX)
+	SUBQ(Imm(uint64(lanes)), reg.RCX)
 	JL(LabelRef("tail"))
 	Label("loop")
 	body(access{}, p)
-	ADDQ(Imm(8), idx)
+	ADDQ(Imm(uint64(lanes)), idx)
 	CMPQ(idx, reg.RCX)
 	JLE(LabelRef("loop"))
 	Label("tail")
-	ADDQ(Imm(8), reg.RCX)
+	ADDQ(Imm(uint64(lanes)), reg.RCX)
 	SUBQ(idx, reg.RCX)
 	JZ(LabelRef("done"))
-	loadMask(reg.RCX, reg.RDX, mask)
+	tailMask(reg.RCX, reg.RDX)
 	body(access{masked: true}, p)
 	Label("done")
 }

@@ -9,15 +9,15 @@ import (
 func pack() {
 	packARows()
 	packACols()
-	packBRows("packBRows4AVX2", 4)
-	packBRows("packBRowsAVX2", 1)
-	packBCols()
+	packBRows("packBRows4", 4)
+	packBRows("packBRows", 1)
+	transpose8("packBCols", floats)
 }
 
 // packARows stores rows (1 to 6) of kc elements, lda apart, step after step: 6 floats each, of which
 // absent rows repeat the last. It writes 8 bytes past the last whole group of 8 steps.
 func packARows() {
-	fn("packARowsAVX2", "func(kc int, src *float32, lda, rows int, dst *float32)")
+	fn("packARows", "func(kc int, src *float32, lda, rows int, dst *float32)")
 	kc, ld, d, t := reg.RAX, reg.RCX, reg.RDX, reg.RDI
 	Load(Param("kc"), kc)
 	Load(Param("lda"), ld)
@@ -83,7 +83,7 @@ func packARows() {
 // packACols does the same where the rows of one step are adjacent and steps lda apart; absent rows are
 // zeros. It writes 8 bytes past the last step.
 func packACols() {
-	fn("packAColsAVX2", "func(kc int, src *float32, lda, rows int, dst *float32)")
+	fn("packACols", "func(kc int, src *float32, lda, rows int, dst *float32)")
 	Load(Param("kc"), reg.RAX)
 	Load(Param("src"), reg.RBX)
 	Load(Param("lda"), reg.RCX)
@@ -117,14 +117,7 @@ func packBRows(name string, n int) {
 	Load(Param("dst"), d[0])
 	SHLQ(Imm(2), ld)
 	if n == 1 {
-		// The masks of the two halves: min(cols,8) and max(cols-8,0) lanes of at most 8.
-		Load(Param("cols"), reg.RSI)
-		MOVQ(I32(8), reg.RDX)
-		CMPQ(reg.RSI, reg.RDX)
-		CMOVQLT(reg.RSI, reg.RDX)
-		SUBQ(reg.RDX, reg.RSI)
-		loadMask(reg.RDX, reg.RDI, y[14])
-		loadMask(reg.RSI, reg.RDI, y[15])
+		halfMasks()
 	} else {
 		Load(Param("stride"), reg.RSI)
 		SHLQ(Imm(2), reg.RSI)
@@ -152,18 +145,35 @@ func packBRows(name string, n int) {
 	ret()
 }
 
-// packBCols transposes 16 columns, each of kc adjacent elements (kc a multiple of 8) and ld apart, into
-// one panel.
-func packBCols() {
-	fn("packBColsAVX2", "func(kc int, src *float32, ld int, dst *float32)")
+// halfMasks makes the masks of the two halves of a panel, of which cols (1 to 16) columns exist.
+func halfMasks() {
+	Load(Param("cols"), reg.RSI)
+	MOVQ(I32(8), reg.RDX)
+	CMPQ(reg.RSI, reg.RDX)
+	CMOVQLT(reg.RSI, reg.RDX)
+	SUBQ(reg.RDX, reg.RSI)
+	loadMask(reg.RDX, reg.RDI, y[14])
+	loadMask(reg.RSI, reg.RDI, y[15])
+}
+
+// transpose8 turns 16 columns, each of kc adjacent elements and ld elements apart, into one panel. kc is a
+// multiple of 8, of 16 where pairs come.
+func transpose8(name string, src source) {
+	read, _ := src.reads()
+	fn(name, "func(kc int, src "+read+", ld int, dst "+src.writes()+")")
 	kc, s, ld, d, p4, p, ld3 := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.R9, reg.R8
 	Load(Param("kc"), kc)
 	Load(Param("src"), s)
 	Load(Param("ld"), ld)
 	Load(Param("dst"), d)
-	SHLQ(Imm(2), ld)
+	if src == floats {
+		SHLQ(Imm(2), ld)
+		SHRQ(Imm(3), kc)
+	} else {
+		SHLQ(Imm(1), ld)
+		SHRQ(Imm(4), kc)
+	}
 	LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
-	SHRQ(Imm(3), kc)
 	Label("loop")
 	MOVQ(s, p)
 	for h := range 2 {
@@ -180,6 +190,9 @@ func packBCols() {
 				m.Index, m.Scale = ld3, 1
 			}
 			VMOVUPS(m, y[r])
+			if src == halves {
+				VPSHUFB(consts["swap"], y[r], y[r])
+			}
 		}
 		for i := range 4 { // pairs of columns
 			VUNPCKLPS(y[2*i+1], y[2*i], y[8+2*i])

@@ -1,0 +1,185 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import "unsafe"
+
+const (
+	tileM512 = 12
+	tileN512 = 32
+)
+
+var (
+	avx512F32  = product{m: tileM512, n: tileN512, kb: 256, micro: microAVX512, packA: packAAVX512, packB: packBAVX512}
+	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
+		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
+	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
+		micro: microPairsAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512}
+)
+
+func microAVX512(kc int, a, b, c []float32, ldc, rows int, acc bool) {
+	_, _, _ = a[kc*tileM512-1], b[kc*tileN512-1], c[(rows-1)*ldc+tileN512-1]
+	switch rows {
+	case 1:
+		micro1AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 2:
+		micro2AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 3:
+		micro3AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 4:
+		micro4AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 5:
+		micro5AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 6:
+		micro6AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 7:
+		micro7AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 8:
+		micro8AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 9:
+		micro9AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 10:
+		micro10AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	case 11:
+		micro11AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	default:
+		micro12AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+	}
+}
+
+func microPairsAVX512(steps int, a, b, c []float32, ldc, rows int, acc bool) {
+	_, _, _ = a[steps*tileM512-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
+	pairs := (*uint16)(unsafe.Pointer(&b[0]))
+	switch rows {
+	case 1:
+		microPairs1AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 2:
+		microPairs2AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 3:
+		microPairs3AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 4:
+		microPairs4AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 5:
+		microPairs5AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 6:
+		microPairs6AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 7:
+		microPairs7AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 8:
+		microPairs8AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 9:
+		microPairs9AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 10:
+		microPairs10AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	case 11:
+		microPairs11AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	default:
+		microPairs12AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+	}
+}
+
+// packAAVX512 leaves in absent rows what no micro-kernel reads.
+func packAAVX512(dst []float32, a operand, rows int) {
+	_ = dst[a.cols*tileM512-1]
+	switch {
+	case a.colStride == 1:
+		packARowsAVX512(a.cols, &a.f32[0], 4*a.rowStride, rows, &dst[0])
+	case a.rowStride == 1:
+		packAColsAVX512(a.cols, &a.f32[0], 4*a.colStride, rows, &dst[0])
+	default:
+		packAFloats(dst, a, rows, tileM512)
+	}
+}
+
+func widenPanelAVX512(steps int, src, dst []float32) {
+	_, _ = src[steps*tileN512-1], dst[2*steps*tileN512-1]
+	widenPairsAVX512(steps, (*uint32)(unsafe.Pointer(&src[0])), &dst[0])
+}
+
+func packAWideAVX512(dst []float32, a operand, rows int) {
+	_ = dst[a.cols*tileM512-1]
+	switch {
+	case a.colStride == 1 && a.half == nil:
+		packANearRowsAVX512(a.cols, &a.f32[0], 4*a.rowStride, rows, &dst[0])
+	case a.colStride == 1:
+		packAWideRowsAVX512(a.cols, &a.half[0], 2*a.rowStride, rows, &dst[0])
+	case a.rowStride == 1 && a.half == nil:
+		packANearColsAVX512(a.cols, &a.f32[0], 4*a.colStride, rows, &dst[0])
+	case a.rowStride == 1:
+		packAWideColsAVX512(a.cols, &a.half[0], 2*a.colStride, rows, &dst[0])
+	default:
+		packAWide(dst, a, rows, tileM512)
+	}
+}
+
+func packAPairsAVX512(dst []float32, a operand, rows int) {
+	_ = dst[(a.cols+1)/2*tileM512-1]
+	d := (*uint32)(unsafe.Pointer(&dst[0]))
+	switch {
+	case a.colStride == 1 && a.half == nil:
+		packARoundRowsAVX512(a.cols, &a.f32[0], 4*a.rowStride, rows, d)
+	case a.colStride == 1:
+		packAPairRowsAVX512(a.cols, &a.half[0], 2*a.rowStride, rows, d)
+	case a.rowStride == 1 && a.half == nil:
+		packARoundColsAVX512(a.cols, &a.f32[0], 4*a.colStride, rows, d)
+	case a.rowStride == 1:
+		packAPairColsAVX512(a.cols, &a.half[0], 2*a.colStride, rows, d)
+	default:
+		packAPairs(dst, a, rows, tileM512)
+	}
+}
+
+func packBAVX512(dst []float32, b operand, stride int) {
+	const n = tileN512
+	kc := b.rows
+	switch {
+	case b.colStride == 1:
+		j := 0
+		for ; j+2*n <= b.cols; j += 2 * n {
+			packBRows2AVX512(kc, &b.f32[j], 4*b.rowStride, &dst[j/n*stride], 4*stride)
+		}
+		for ; j < b.cols; j += n {
+			packBRowsAVX512(kc, &b.f32[j], 4*b.rowStride, min(n, b.cols-j), &dst[j/n*stride])
+		}
+	case b.rowStride == 1:
+		for j := 0; j < b.cols; j += n / 2 { // half a panel a call
+			packBColsAVX512(kc, &b.f32[j*b.colStride], 4*b.colStride, min(n/2, b.cols-j), &dst[j/n*stride+j%n])
+		}
+	default:
+		packBFloats(dst, b, stride, n)
+	}
+}
+
+func packBPairsAVX512(dst []float32, b operand, stride int) {
+	const n = tileN512
+	kc := b.rows
+	at := func(j int) *uint32 { return (*uint32)(unsafe.Pointer(&dst[j/n*stride+j%n])) }
+	switch {
+	case b.colStride == 1 && b.half == nil:
+		j := 0
+		for ; j+2*n <= b.cols; j += 2 * n {
+			packBRoundRows2AVX512(kc, &b.f32[j], 4*b.rowStride, at(j), 4*stride)
+		}
+		for ; j < b.cols; j += n {
+			packBRoundRowsAVX512(kc, &b.f32[j], 4*b.rowStride, min(n, b.cols-j), at(j))
+		}
+	case b.colStride == 1:
+		j := 0
+		for ; j+4*n <= b.cols; j += 4 * n {
+			packBPairRows4AVX512(kc, &b.half[j], 2*b.rowStride, at(j), 4*stride)
+		}
+		for ; j < b.cols; j += n {
+			packBPairRowsAVX512(kc, &b.half[j], 2*b.rowStride, min(n, b.cols-j), at(j))
+		}
+	case b.rowStride == 1 && b.half == nil:
+		for j := 0; j < b.cols; j += n / 2 {
+			packBRoundColsAVX512(kc, &b.f32[j*b.colStride], 4*b.colStride, min(n/2, b.cols-j), at(j))
+		}
+	case b.rowStride == 1:
+		for j := 0; j < b.cols; j += n / 2 {
+			packBPairColsAVX512(kc, &b.half[j*b.colStride], 2*b.colStride, min(n/2, b.cols-j), at(j))
+		}
+	default:
+		packBPairs(dst, b, stride, n)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// tile512 is the rows of a tile of 32 columns: 24 accumulators, and registers left for B and for A's values.
+const tile512 = 12
+
+// gemm512 emits micro-kernels of 1 to 12 rows by 32 columns over packed panels: float32 (12 floats of A and
+// 32 of B a step), and bf16 pairs (12 and 32 pairs a step).
+func gemm512() {
+	for rows := 1; rows <= tile512; rows++ {
+		micro512(rows, false)
+	}
+	for rows := 1; rows <= tile512; rows++ {
+		micro512(rows, true)
+	}
+}
+
+func micro512(rows int, pairs bool) {
+	const unroll = 4
+	if pairs {
+		fn(fmt.Sprintf("microPairs%d", rows), "func(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)")
+	} else {
+		fn(fmt.Sprintf("micro%d", rows), "func(kc int, a, b, c *float32, ldc int, acc bool)")
+	}
+	kc, a, b, c, ldc, t := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI
+	Load(Param("kc"), kc)
+	Load(Param("a"), a)
+	Load(Param("b"), b)
+	Load(Param("c"), c)
+	Load(Param("ldc"), ldc)
+	SHLQ(Imm(2), ldc)
+	Load(Param("acc"), reg.DIB)
+	TESTB(reg.DIB, reg.DIB)
+	JZ(LabelRef("fresh"))
+	eachRow := func(f func(r int, lo, hi Mem)) {
+		MOVQ(c, t)
+		for r := range rows {
+			f(r, mem(t, 0), mem(t, 64))
+			if r < rows-1 {
+				ADDQ(ldc, t)
+			}
+		}
+	}
+	eachRow(func(r int, lo, hi Mem) {
+		VMOVUPS(lo, z[2*r])
+		VMOVUPS(hi, z[2*r+1])
+	})
+	JMP(LabelRef("start"))
+	Label("fresh")
+	eachRow(func(r int, lo, hi Mem) {
+		PREFETCHT0(lo)
+		PREFETCHT0(hi)
+		hi.Disp = 124
+		PREFETCHT0(hi)
+		zero(z[2*r])
+		zero(z[2*r+1])
+	})
+	Label("start")
+	if rows == tile512 { // the tile below is next: it may start from its C
+		for range tile512 {
+			ADDQ(ldc, t)
+			PREFETCHT0(mem(t, 0))
+			PREFETCHT0(mem(t, 64))
+			PREFETCHT0(mem(t, 124))
+		}
+	}
+	step := func(u int) {
+		b0, b1 := 24+2*(u%2), 25+2*(u%2)
+		VMOVUPS(mem(b, 128*u), z[b0])
+		VMOVUPS(mem(b, 128*u+64), z[b1])
+		for r := range rows {
+			v := 28 + r%4
+			VBROADCASTSS(mem(a, 4*(tile512*u+r)), z[v])
+			if pairs {
+				dotPairs(b0, v, 2*r)
+				dotPairs(b1, v, 2*r+1)
+			} else {
+				VFMADD231PS(z[b0], z[v], z[2*r])
+				VFMADD231PS(z[b1], z[v], z[2*r+1])
+			}
+		}
+	}
+	MOVQ(kc, t)
+	SHRQ(Imm(2), t)
+	JZ(LabelRef("tail"))
+	Label("loop")
+	for u := range unroll {
+		step(u)
+	}
+	ADDQ(I32(4*tile512*unroll), a)
+	ADDQ(I32(128*unroll), b)
+	DECQ(t)
+	JNE(LabelRef("loop"))
+	Label("tail")
+	ANDQ(Imm(unroll-1), kc)
+	JZ(LabelRef("done"))
+	Label("one")
+	step(0)
+	ADDQ(Imm(4*tile512), a)
+	ADDQ(I32(128), b)
+	DECQ(kc)
+	JNE(LabelRef("one"))
+	Label("done")
+	eachRow(func(r int, lo, hi Mem) {
+		VMOVUPS(z[2*r], lo)
+		VMOVUPS(z[2*r+1], hi)
+	})
+	ret()
+}
+
+// dotPairs is VDPBF16PS: dst += the high bf16 of a·b, then the low. Go's assembler does not know it, so here
+// are its bytes, EVEX.512.F3.0F38.W0 52 /r: Intel SDM volume 2, section 2.7.
+func dotPairs(rm, vvvv, dst int) {
+	not := func(n, bit int) byte { return byte(^n >> bit & 1) }
+	p0 := 0x02 | not(dst, 3)<<7 | not(rm, 4)<<6 | not(rm, 3)<<5 | not(dst, 4)<<4
+	p1 := 0x06 | byte(^vvvv&15)<<3
+	p2 := 0x40 | not(vvvv, 4)<<3
+	modrm := byte(0xC0 | dst&7<<3 | rm&7)
+	word := func(b ...byte) (w uint32) {
+		for i, b := range b {
+			w |= uint32(b) << (8 * i)
+		}
+		return w
+	}
+	Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{U32(word(0x62, p0, p1, p2))}})
+	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(uint16(word(0x52, modrm)))}})
+}

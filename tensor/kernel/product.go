@@ -1,0 +1,250 @@
+package kernel
+
+import "unsafe"
+
+// product is one precision's matrix product in one set: a micro-kernel, its packing, and how they cut the
+// work. One call of the micro-kernel makes a tile of m x n over at most kb of K; its B panel stays in L1,
+// the A block in L2. No result depends on them, since the micro-kernel continues the stored sum.
+//
+// Packed elements are counted in dwords, which Go sees as float32. A step is one k, or where pairs is set
+// two: its B panel holds a dword of two bf16 a column, the earlier k in the high half. A's panel is alike;
+// but where widen is set A's panel holds float32, and B's becomes float32 just before its tiles, in
+// workspace that stays in L1: 1 or 2% of the work, where widening in the micro-kernel cost 8 to 15%.
+type product struct {
+	m, n, kb int
+	pairs    bool
+	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of packed panels.
+	micro func(steps int, a, b, c []float32, ldc, rows int, acc bool)
+	// widen turns a panel of pairs into one of two steps for each, or is nil.
+	widen func(steps int, src, dst []float32)
+	// packA fills the panel of a (rows,kc), of which it may leave absent rows and padA dwords undefined.
+	packA func(dst []float32, a operand, rows int)
+	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
+	packB func(dst []float32, b operand, stride int)
+}
+
+const (
+	blockM = 144 // rows of A packed at once: a multiple of every tile's
+	blockN = 768 // columns of B packed at once
+	smallN = 64  // blockN when few rows reuse a packed B: it stays near
+	smallM = 48
+	maxM   = 12 // the largest tile
+	maxN   = PanelCols
+	minM   = 6
+	maxKB  = 256 // the most steps of a panel, and the most k where it is widened
+	padA   = 16  // dwords after each A panel: packing may store more than counts
+)
+
+// GemmWorkspace returns the elements of workspace that one thread's product of at most (m,n,k) needs, in
+// any form and precision: less than 1 MiB whatever the size, and monotonic in each argument.
+func GemmWorkspace(m, n, k int) int {
+	const align = 16 // the parts start on 64 bytes
+	kc := min(k, maxKB)
+	a := roundUp(min(m, blockM), maxM) / minM * (kc*minM + padA)
+	b := roundUp(min(n, blockN), maxN) * kc
+	wide := roundUp(min(k, maxKB), 2) * maxN
+	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
+}
+
+// operand is a matrix to pack: float32, or bf16 where half is not nil.
+type operand struct {
+	f32                  []float32
+	half                 []uint16
+	rows, cols           int
+	rowStride, colStride int
+}
+
+func (m Mat) operand() operand {
+	return operand{f32: m.Data, rows: m.Rows, cols: m.Cols, rowStride: m.RowStride, colStride: m.ColStride}
+}
+
+// slice is the view of rows i0 to i1 and columns j0 to j1, which are not empty.
+func (o operand) slice(i0, i1, j0, j1 int) operand {
+	at := i0*o.rowStride + j0*o.colStride
+	if o.half != nil {
+		o.half = o.half[at:]
+	} else {
+		o.f32 = o.f32[at:]
+	}
+	o.rows, o.cols = i1-i0, j1-j0
+	return o
+}
+
+// bits is element (i,j) as a bf16, rounded to nearest if it is a float32.
+func (o operand) bits(i, j int) uint16 {
+	at := i*o.rowStride + j*o.colStride
+	if o.half != nil {
+		return o.half[at]
+	}
+	return roundBF16(o.f32[at])
+}
+
+// check panics when an element lies outside the data.
+func (o operand) check(what string) {
+	if o.rows < 0 || o.cols < 0 || o.rowStride < 0 || o.colStride < 0 {
+		panic("kernel: " + what + ": negative dimension or stride")
+	}
+	if o.rows > 0 && o.cols > 0 && (o.rows-1)*o.rowStride+(o.cols-1)*o.colStride >= max(len(o.f32), len(o.half)) {
+		panic("kernel: " + what + ": matrix reaches past its data")
+	}
+}
+
+// steps is how many steps kc of K take.
+func (p *product) steps(kc int) int {
+	if p.pairs {
+		return (kc + 1) / 2
+	}
+	return kc
+}
+
+// inner is how many steps the micro-kernel makes of kc of K.
+func (p *product) inner(kc int) int {
+	if p.widen != nil {
+		return kc
+	}
+	return p.steps(kc)
+}
+
+func (p *product) gemm(c Mat, a, b operand, acc bool, ws []float32) {
+	if a.rows != c.Rows || b.cols != c.Cols || a.cols != b.rows {
+		panic("kernel: Gemm: shapes do not match")
+	}
+	b.check("Gemm: b")
+	if !p.edge(c, a, acc, ws) {
+		return
+	}
+	nb := blockN
+	if c.Rows <= smallM {
+		nb = smallN
+	}
+	w := p.carve(ws, c.Cols, a.cols)
+	for k := 0; k < a.cols; k += p.kb {
+		k1 := min(k+p.kb, a.cols)
+		for j := 0; j < c.Cols; j += nb {
+			j1 := min(j+nb, c.Cols)
+			p.packB(w.b, b.slice(k, k1, j, j1), p.steps(k1-k)*p.n)
+			p.block(c.Slice(0, c.Rows, j, j1), a.slice(0, a.rows, k, k1), w.b, acc || k > 0, j == 0, w)
+		}
+	}
+}
+
+// packWhole packs columns j0 to j1 of b into a packed matrix.
+func (p *product) packWhole(dst []float32, b operand, j0, j1 int) {
+	if j0 < 0 || j1 < j0 || j1 > b.cols || j0%PanelCols != 0 || j1%PanelCols != 0 && j1 != b.cols {
+		panic("kernel: PackB: range is not of whole panels")
+	}
+	b.check("PackB: b")
+	if j0 == j1 {
+		return
+	}
+	np := roundUp(b.cols, p.n)
+	for k := 0; k < b.rows; k += p.kb {
+		k1 := min(k+p.kb, b.rows)
+		steps := p.steps(k1 - k)
+		p.packB(dst[p.steps(k)*np+j0*steps:], b.slice(k, k1, j0, j1), steps*p.n)
+	}
+}
+
+func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bool, ws []float32) {
+	if a.rows != c.Rows || a.cols != k || j0 < 0 || j0+c.Cols > n {
+		panic("kernel: GemmPacked: shapes do not match")
+	}
+	if j0%PanelCols != 0 {
+		panic("kernel: GemmPacked: first column is not at a panel")
+	}
+	if !p.edge(c, a, acc, ws) {
+		return
+	}
+	w := p.carve(ws, c.Cols, k)
+	np := roundUp(n, p.n)
+	for at := 0; at < k; at += p.kb {
+		end := min(at+p.kb, k)
+		p.block(c, a.slice(0, a.rows, at, end), b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, true, w)
+	}
+}
+
+// edge checks the operands common to both forms and does the cases without a sum; it reports whether there
+// is more to do.
+func (p *product) edge(c Mat, a operand, acc bool, ws []float32) bool {
+	if c.ColStride != 1 {
+		panic("kernel: Gemm: c has a column stride")
+	}
+	c.check("Gemm: c")
+	a.check("Gemm: a")
+	if len(ws) < GemmWorkspace(c.Rows, c.Cols, a.cols) {
+		panic("kernel: Gemm: workspace is too small")
+	}
+	if c.Rows == 0 || c.Cols == 0 {
+		return false
+	}
+	if a.cols == 0 && !acc {
+		for i := range c.Rows {
+			clear(c.Data[i*c.RowStride:][:c.Cols])
+		}
+	}
+	return a.cols > 0
+}
+
+// work is a workspace, cut up.
+type work struct {
+	tile []float32 // a tile at the edge of C
+	wide []float32 // a widened panel of B
+	b, a []float32 // packed
+}
+
+func (p *product) carve(ws []float32, n, k int) (w work) {
+	ws = ws[int(-uintptr(unsafe.Pointer(&ws[0]))%64/4):]
+	take := func(n int) []float32 {
+		x := ws[:n]
+		ws = ws[n:]
+		return x
+	}
+	w.tile = take(maxM * maxN)
+	if p.widen != nil {
+		w.wide = take(roundUp(min(k, p.kb), 2) * p.n)
+	}
+	w.b = take(roundUp(roundUp(min(n, blockN), p.n)*p.steps(min(k, p.kb)), 16))
+	w.a = ws
+	return w
+}
+
+// block adds (or stores) the product of one k block: c (M,N), a (M,kc), bp panels of kc rows. fresh is
+// false when the call before had the same a, which is then still packed if it fits.
+func (p *product) block(c Mat, a operand, bp []float32, acc, fresh bool, w work) {
+	steps, inner := p.steps(a.cols), p.inner(a.cols)
+	fresh = fresh || c.Rows > blockM
+	pa, pb := inner*p.m+padA, steps*p.n
+	for i0 := 0; i0 < c.Rows; i0 += blockM {
+		mb := min(blockM, c.Rows-i0)
+		for i := 0; fresh && i < mb; i += p.m {
+			r := min(p.m, mb-i)
+			p.packA(w.a[i/p.m*pa:][:pa], a.slice(i0+i, i0+i+r, 0, a.cols), r)
+		}
+		for j := 0; j < c.Cols; j += p.n {
+			n := min(p.n, c.Cols-j)
+			bj := bp[j/p.n*pb:][:pb]
+			if p.widen != nil {
+				p.widen(steps, bj, w.wide)
+				bj = w.wide
+			}
+			for i := 0; i < mb; i += p.m {
+				r := min(p.m, mb-i)
+				ai := w.a[i/p.m*pa:][:pa]
+				ct := c.Data[(i0+i)*c.RowStride+j:]
+				if n == p.n {
+					p.micro(inner, ai, bj, ct, c.RowStride, r, acc)
+					continue
+				}
+				for q := 0; acc && q < r; q++ {
+					copy(w.tile[q*p.n:], ct[q*c.RowStride:][:n])
+				}
+				p.micro(inner, ai, bj, w.tile, p.n, r, acc)
+				for q := range r {
+					copy(ct[q*c.RowStride:][:n], w.tile[q*p.n:])
+				}
+			}
+		}
+	}
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
