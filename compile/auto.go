@@ -45,67 +45,101 @@ type frontier struct {
 	base   []decision
 }
 
-// auto finds the fastest program whose arena is within the limit.
-func auto(s *schedule, o Options) (*Program, error) {
-	f := s.f
-	base := f.policy(Recompute{})
-	if !o.Offload.Activations {
-		return autoWith(s, o, base)
+// Search is recompute auto on one graph, for any number of limits.
+type Search struct {
+	s      *schedule
+	shares []*frontier // by share of what may be offloaded: all, half, none; without offloading one
+}
+
+// NewSearch profiles g's layers. The options' Limit is not used.
+func NewSearch(g *graph.Graph, o Options) (*Search, error) {
+	o.Recompute, o.Limit = Recompute{Policy: Auto}, 1
+	if err := o.Validate(); err != nil {
+		return nil, err
 	}
-	movable := s.offloadable(base)
-	var best *Program
-	var err error
-	for k := range 5 { // shares of what may be offloaded, lowest layers first; none is the last resort of a slow link
+	return newSearch(newSchedule(wholeFlow(g, o.Machine)), o)
+}
+
+func newSearch(s *schedule, o Options) (*Search, error) {
+	base := s.f.policy(Recompute{})
+	x := &Search{s: s}
+	shares := [][]graph.Value{nil}
+	if o.Offload.Activations {
+		s.away = away{o.Offload.Tier, o.Machine.Link[o.Offload.Tier]}
+		movable := s.offloadable(base) // lowest layers first; none is the last resort of a slow link
+		shares = [][]graph.Value{movable, movable[:len(movable)/2], nil}
+	}
+	for _, share := range shares {
 		d := slices.Clone(base)
-		for _, v := range movable[:len(movable)*(4-k)/4] {
+		for _, v := range share {
 			d[v] = offload
 		}
-		p, e := autoWith(s, o, d)
-		switch {
-		case e == nil && (best == nil || err != nil || p.Seconds < best.Seconds):
-			best, err = p, nil
-		case e != nil && best == nil:
-			best, err = p, e
-		case e != nil && err != nil && p != nil && p.Arena[mem.Device] < best.Arena[mem.Device]:
-			best, err = p, e
+		fr := newFrontier(s, o, d)
+		if fr == nil {
+			return nil, fmt.Errorf("compile: graph %q has no layers in order; recompute auto needs them: name tags instead", s.f.g.Name)
+		}
+		x.shares = append(x.shares, fr)
+	}
+	return x, nil
+}
+
+// Under returns the fastest program whose device arena is within limit, or with an *OverLimitError the smallest.
+func (x *Search) Under(limit int64) (*Program, error) {
+	var best *Program
+	for _, fr := range x.shares {
+		p, err := fr.choose(limit)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil && (best == nil || p.Seconds < best.Seconds) {
+			best = p
 		}
 	}
-	return best, err
-}
-
-// autoWith is auto with gathers and offloads decided.
-func autoWith(s *schedule, o Options, base []decision) (*Program, error) {
-	fr := newFrontier(s, o, base)
-	if fr == nil {
-		return nil, fmt.Errorf("compile: graph %q has no layers in order; recompute auto needs them: name tags instead", s.f.g.Name)
+	if best == nil {
+		least, err := x.Least()
+		if err != nil {
+			return nil, err
+		}
+		if best = least; least.Arena[mem.Device] > limit {
+			return least, &OverLimitError{x.s.f.g.Name, least.Arena[mem.Device], limit}
+		}
 	}
-	return fr.choose(o.Limit)
+	best.Notes = append(best.Notes, "recompute auto: "+best.describe())
+	return best, nil
 }
 
-// choose compiles the dearest-in-memory plan whose arena is within limit.
+// Least returns the program with the smallest device arena.
+func (x *Search) Least() (*Program, error) {
+	var best *Program
+	for _, fr := range x.shares {
+		p, err := fr.least()
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || p.Arena[mem.Device] < best.Arena[mem.Device] {
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// choose compiles the dearest-in-memory plan whose arena is within limit, or returns nil. A plan whose buffers do not pack
+// well in a short try is passed over: another of nearly its cost does.
 func (fr *frontier) choose(limit int64) (*Program, error) {
 	list := fr.points[0]
 	i, _ := slices.BinarySearchFunc(list, limit+1, func(p point, x int64) int { return cmp.Compare(p.peak, x) })
+	fr.s.quick = true
+	defer func() { fr.s.quick = false }()
 	for i--; i >= 0; i-- {
 		p, err := fr.compile(i)
 		if err != nil {
 			return nil, err
 		}
-		// A plan whose buffers do not pack well is passed over: another of nearly its cost does.
 		if p.Arena[mem.Device] <= limit && packsWell(p) {
-			p.Notes = append(p.Notes, "recompute auto: "+p.describe())
 			return p, nil
 		}
 	}
-	least, err := fr.least()
-	if err != nil {
-		return nil, err
-	}
-	if least.Arena[mem.Device] <= limit {
-		least.Notes = append(least.Notes, "recompute auto: "+least.describe())
-		return least, nil
-	}
-	return least, &OverLimitError{fr.s.f.g.Name, least.Arena[mem.Device], limit}
+	return nil, nil
 }
 
 // packsWell tells whether the arena is within 2% of the liveness bound.
@@ -116,17 +150,20 @@ const lowestPlans = 6
 
 // least is the program with the smallest arena among the plans with the lowest peaks.
 func (fr *frontier) least() (*Program, error) {
-	var best *Program
+	best, arena := -1, int64(0)
+	fr.s.quick = true
 	for i := range min(lowestPlans, len(fr.points[0])) {
 		p, err := fr.compile(i)
 		if err != nil {
+			fr.s.quick = false
 			return nil, err
 		}
-		if best == nil || p.Arena[mem.Device] < best.Arena[mem.Device] {
-			best = p
+		if best < 0 || p.Arena[mem.Device] < arena {
+			best, arena = i, p.Arena[mem.Device]
 		}
 	}
-	return best, nil
+	fr.s.quick = false
+	return fr.compile(best) // the long search packs no worse
 }
 
 // newFrontier profiles the units and combines them from the top down. It returns nil for a graph that has none.

@@ -75,7 +75,7 @@ func (s *schedule) program() *Program {
 		p.Outputs = append(p.Outputs, Output{g.Values[v].Name, operand(v, l)})
 	}
 	p.Seconds += s.stall
-	layout(p)
+	layout(p, s.quick)
 	return p
 }
 

@@ -14,7 +14,7 @@ import (
 // Offsets come from first-fit over buffers in a fixed order (Pisarchyk & Lee, arXiv 2001.03288): largest first reaches
 // the bound in regular programs. Where it does not, other orders are tried: what is alive at the peak by lifetime and then the
 // rest by size (which settles steps with standard attention), all by lifetime, by area. Then the order is improved by moving the buffer that made the peak forward, a bounded number of times. The best wins; ties keep the first.
-func layout(p *Program) {
+func layout(p *Program, quick bool) {
 	for t := range mem.Tier(mem.NumTiers) {
 		var ids []int32
 		for i := range p.Buffers {
@@ -26,7 +26,7 @@ func layout(p *Program) {
 			continue
 		}
 		p.Bound[t] = bound(p, ids)
-		p.Arena[t] = place(p, ids, p.Bound[t])
+		p.Arena[t] = place(p, ids, p.Bound[t], quick)
 	}
 }
 
@@ -74,7 +74,7 @@ const (
 )
 
 // place chooses offsets for ids and returns the arena's size.
-func place(p *Program, ids []int32, bound int64) int64 {
+func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	w := &placer{p: p, offset: make([]int64, len(p.Buffers))}
 	span := func(i int32) int64 { return int64(p.Buffers[i].Last - p.Buffers[i].First + 1) }
 	at := fullest(p, ids)
@@ -146,11 +146,14 @@ func place(p *Program, ids []int32, bound int64) int64 {
 			}
 		}
 	}
-	if n := w.skylines(ids, bound); n > 0 {
+	if n := w.skylines(ids, bound, quick); n > 0 {
 		return w.settle(ids, n)
 	}
 	slices.SortStableFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
 	for k := range min(climbs, len(tries)) {
+		if quick {
+			break
+		}
 		w.climb(&tries[k], bound)
 		if tries[k].size < tries[0].size {
 			tries[0] = tries[k]
@@ -169,14 +172,14 @@ const restarts = 20
 
 // skylines searches at the bound and a little above it, by lifetime, by size and by area, and then with each buffer's
 // preference disturbed at random. It returns the size found, or 0.
-func (w *placer) skylines(ids []int32, bound int64) int64 {
+func (w *placer) skylines(ids []int32, bound int64, quick bool) int64 {
 	bs := w.p.Buffers
 	span := func(i int32) float64 { return float64(bs[i].Last - bs[i].First + 1) }
 	keys := []func(i int32) float64{span, func(i int32) float64 { return float64(bs[i].Bytes) }, func(i int32) float64 { return float64(bs[i].Bytes) * span(i) }}
 	weight := make([]float64, len(bs)) //mem:ok planning runs before arenas are touched
 	rng := uint64(len(ids))
 	tries := restarts
-	if len(ids) > 1000 {
+	if quick || len(ids) > 1000 {
 		tries = 6
 	}
 	for _, slack := range []int64{0, 4, 10, 18} { // thousandths

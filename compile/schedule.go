@@ -55,7 +55,8 @@ type schedule struct {
 	turn  int32 // first instruction of the backward half
 	delta []int64
 	taken []bool
-	enter int // number of lives that are alive at the start
+	enter int  // number of lives that are alive at the start
+	quick bool // programs are laid out without the long searches
 
 	cost  float64 // seconds of recomputation
 	stall float64 // seconds of waiting for the link

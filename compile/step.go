@@ -19,11 +19,15 @@ func Step(g *graph.Graph, o Options) (*Program, error) {
 	}
 	f := wholeFlow(g, o.Machine)
 	s := newSchedule(f)
+	if o.Recompute.Policy == Auto {
+		x, err := newSearch(s, o)
+		if err != nil {
+			return nil, err
+		}
+		return x.Under(o.Limit)
+	}
 	if o.Offload.Activations {
 		s.away = away{o.Offload.Tier, o.Machine.Link[o.Offload.Tier]}
-	}
-	if o.Recompute.Policy == Auto {
-		return auto(s, o)
 	}
 	dec := f.policy(o.Recompute)
 	if o.Offload.Activations {

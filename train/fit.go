@@ -93,12 +93,27 @@ func (c *compiler) smallest(r compile.Recompute) (*compile.Program, error) {
 	if p := c.small[r.String()]; p != nil {
 		return p, nil
 	}
+	p, err := c.leastStep(r)
+	if err != nil {
+		return nil, err
+	}
+	c.small[r.String()] = p
+	return p, nil
+}
+
+func (c *compiler) leastStep(r compile.Recompute) (*compile.Program, error) {
+	if r.Policy == compile.Auto {
+		x, err := c.auto()
+		if err != nil {
+			return nil, err
+		}
+		return x.Least()
+	}
 	p, err := c.step(r, 1)
 	var over *compile.OverLimitError
 	if err != nil && !errors.As(err, &over) {
 		return nil, err
 	}
-	c.small[r.String()] = p
 	return p, nil
 }
 

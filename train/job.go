@@ -91,6 +91,7 @@ type compiler struct {
 	graphs *graphs
 	others []*compile.Program          // of every branch but the step
 	small  map[string]*compile.Program // by policy: the step in the least arena
+	search *compile.Search             // of recompute auto, made when first asked for
 }
 
 // batchBytes is the buffer of tokens and targets of a micro-batch.
@@ -98,13 +99,37 @@ func batchBytes(o *Options) mem.Bytes { return arena.Round(mem.Bytes(2 * 4 * o.B
 
 // step compiles the main graph; 0 is no limit.
 func (c *compiler) step(r compile.Recompute, limit int64) (*compile.Program, error) {
-	if limit == 0 && r.Policy == compile.Auto {
+	if r.Policy != compile.Auto {
+		return compile.Step(c.graphs.main, c.compileOptions(r, limit))
+	}
+	x, err := c.auto()
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 {
 		limit = math.MaxInt64 / 2 // the fastest program there is
 	}
-	return compile.Step(c.graphs.main, compile.Options{
+	return x.Under(limit)
+}
+
+// auto is the search of recompute auto.
+func (c *compiler) auto() (*compile.Search, error) {
+	if c.search != nil {
+		return c.search, nil
+	}
+	x, err := compile.NewSearch(c.graphs.main, c.compileOptions(compile.Recompute{Policy: compile.Auto}, 0))
+	if err != nil {
+		return nil, err
+	}
+	c.search = x
+	return x, nil
+}
+
+func (c *compiler) compileOptions(r compile.Recompute, limit int64) compile.Options {
+	return compile.Options{
 		Machine: c.o.Machine, Recompute: r, Limit: limit,
 		Offload: compile.OffloadOptions{Activations: c.o.Offload, Tier: c.o.OffloadTier()},
-	})
+	}
 }
 
 // join makes the job of a step and all other branches.
@@ -147,13 +172,12 @@ func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
 	limit, bounded := c.arenaLimit(j)
 	for range 8 {
 		if bounded && limit <= 0 {
-			return nil, nil
+			break
 		}
 		p, err := c.step(r, int64(limit))
 		var over *compile.OverLimitError
 		if errors.As(err, &over) {
-			c.small[r.String()] = p
-			return nil, nil
+			break
 		}
 		if err != nil {
 			return nil, err
@@ -167,7 +191,13 @@ func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
 		next, _ := c.arenaLimit(j)
 		limit = min(next, limit-limit/8)
 	}
-	return nil, nil
+	if p, err = c.smallest(r); err != nil {
+		return nil, err
+	}
+	if j, err = c.join(p); err != nil {
+		return nil, err
+	}
+	return c.allowed(j), nil
 }
 
 // allowed returns j if it is within the limits, and nil otherwise.
