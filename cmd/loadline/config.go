@@ -14,8 +14,9 @@ import (
 // exclusive lists flags of which one at most may be set; one on the command line wins over another in a file.
 func exclusive() [][]string { return [][]string{{"preset", "model"}} }
 
-// readConfig sets flags that the command line left alone from the file that --config names. Keys are flags' names.
-func (a *app) readConfig(f *pflag.FlagSet) error {
+// readConfig sets flags that the command line left alone from the file that --config names. Keys are flags' names. positional says that
+// the command line has a model as an argument.
+func (a *app) readConfig(f *pflag.FlagSet, positional bool) error {
 	if a.config == "" {
 		return nil
 	}
@@ -23,6 +24,8 @@ func (a *app) readConfig(f *pflag.FlagSet) error {
 	if err := k.Load(file.Provider(a.config), yaml.Parser()); err != nil {
 		return usage("check that the file is there and is YAML with one `name: value` a line", "--config %s: %v", a.config, err)
 	}
+	typed := map[string]bool{"model": positional}
+	f.Visit(func(x *pflag.Flag) { typed[x.Name] = true })
 	keys := k.Keys()
 	slices.Sort(keys)
 	for _, key := range keys {
@@ -35,7 +38,7 @@ func (a *app) readConfig(f *pflag.FlagSet) error {
 			return inFile(a.config, unknownFlag(f, name, "", "loadline --help"))
 		case nested:
 			return usage(fmt.Sprintf("write %s: VALUE", name), "--config %s: %s: want a value, it has settings below it", a.config, name)
-		case x.Changed || replaced(f, name):
+		case typed[name] || replaced(typed, name):
 			continue
 		}
 		if err := setFromFile(f, name, k.Get(key)); err != nil {
@@ -45,22 +48,18 @@ func (a *app) readConfig(f *pflag.FlagSet) error {
 	return nil
 }
 
-// replaced tells whether the command line has set a flag that excludes name.
-func replaced(f *pflag.FlagSet, name string) bool {
+// replaced tells whether one of the flags that were typed excludes name.
+func replaced(typed map[string]bool, name string) bool {
 	for _, group := range exclusive() {
-		if !slices.Contains(group, name) {
-			continue
-		}
-		for _, other := range group {
-			if x := f.Lookup(other); other != name && x != nil && x.Changed {
-				return true
-			}
+		if slices.Contains(group, name) && slices.ContainsFunc(group, func(other string) bool { return other != name && typed[other] }) {
+			return true
 		}
 	}
 	return false
 }
 
-// setFromFile sets a flag from a YAML value; a list is set one by one.
+// setFromFile sets a flag from a YAML value, as if it had been typed. Of a list, a flag that may be given more than once takes each
+// item, and any other takes them with commas between.
 func setFromFile(f *pflag.FlagSet, name string, value any) error {
 	x := f.Lookup(name)
 	list, ok := value.([]any)
@@ -74,6 +73,7 @@ func setFromFile(f *pflag.FlagSet, name string, value any) error {
 		}
 		words = append(words, fmt.Sprint(v))
 	}
+	x.Changed = true
 	if s, ok := x.Value.(pflag.SliceValue); ok {
 		return s.Replace(words)
 	}

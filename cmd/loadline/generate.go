@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"loadline/device"
@@ -83,7 +84,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 	}
 	o := serve.Options{
 		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: serve.DefaultRuntime + mem.Bytes(g.tok.HeapBytes()),
+		Runtime: runtimeWith(g.tok),
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -111,6 +112,24 @@ func (g *generation) plan(limit mem.Bytes) error {
 	}
 	g.job = job
 	return nil
+}
+
+// runtimeWith is the Runtime line of an engine: the fixed one, and the tokenizer's tables.
+func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
+	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
+}
+
+// servingRuntime is the Runtime line of an engine of the model in a directory; one without a tokenizer, as a preset, has the fixed one.
+func servingRuntime(dir string) (mem.Bytes, error) {
+	path := filepath.Join(dir, checkpoint.TokenizerName)
+	if dir == "" || !exists(path) {
+		return serve.DefaultRuntime, nil
+	}
+	t, err := tokenizer.Load(path)
+	if err != nil {
+		return 0, err
+	}
+	return runtimeWith(t), nil
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.

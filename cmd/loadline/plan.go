@@ -17,14 +17,17 @@ func (a *app) planCommand() *cobra.Command {
 	t := &trainFlags{}
 	var program string
 	var text bool
+	s := &serveFlags{}
 	c := &cobra.Command{
 		Use:   "plan [MODEL]",
 		Short: "Tell what a training run would take, without running it",
 		Long: `plan takes the flags of train and compiles every branch of the run, so its bytes are exact: train with the same flags
-reserves them to the byte. Times are modelled. Exit code 3 says that the run does not fit.`,
+reserves them to the byte. Times are modelled. With --context it plans the engine of generate instead. Exit code 3 says that
+the run does not fit.`,
 		Example: `  loadline plan --preset llama-tiny --memory 96MiB --recompute auto
   loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
-  loadline plan --preset llama-tiny --batch 1 --seq 128 --text`,
+  loadline plan --preset llama-tiny --batch 1 --seq 128 --text
+  loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB`,
 		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t.preset == "list" {
@@ -34,12 +37,16 @@ reserves them to the byte. Times are modelled. Exit code 3 says that the run doe
 			if err != nil {
 				return err
 			}
+			if s.context > 0 {
+				return a.planServing(r, s, program, text)
+			}
 			return a.plan(r, program, text)
 		},
 	}
 	t.register(c)
 	c.Flags().StringVar(&program, "program", "", "write the compiled step's text to `FILE`")
 	c.Flags().BoolVar(&text, "text", false, "print the compiled step's text")
+	s.register(c)
 	return c
 }
 
@@ -153,9 +160,9 @@ func why(job *train.Job) string {
 func (r *trainRun) entry(job *train.Job, why string) planEntry {
 	o := &r.Options
 	e := planEntry{
-		Peak: job.Promise.Memory(), ByPurpose: map[string]mem.Bytes{}, Ranks: o.Ranks, StepSeconds: job.Seconds(), Why: why,
+		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: o.Ranks, StepSeconds: job.Seconds(), Why: why,
 		Options: map[string]any{
-			"batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
+			"model": r.Name, "batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
 			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads,
 		},
 	}
@@ -166,13 +173,19 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 	if e.Peak > o.Memory {
 		e.OOMChance = 1
 	}
-	for p, n := range job.Promise.Peak.ByPurpose() {
-		if n != 0 {
-			e.ByPurpose[mem.Purpose(p).String()] = n
-		}
-	}
 	if e.StepSeconds > 0 {
 		e.TokensPerSecond = float64(o.Sequences()*o.Seq) / e.StepSeconds
 	}
 	return e
+}
+
+// byPurpose is the peak of a plan by purpose, without what is zero.
+func byPurpose(p *mem.Plan) map[string]mem.Bytes {
+	by := map[string]mem.Bytes{}
+	for q, n := range p.Peak.ByPurpose() {
+		if n != 0 {
+			by[mem.Purpose(q).String()] = n
+		}
+	}
+	return by
 }

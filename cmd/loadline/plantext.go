@@ -15,7 +15,7 @@ import (
 func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
 	w := a.text()
 	r.printHead(w)
-	printPeak(w, job)
+	printPeak(w, job.Promise)
 	if n := mem.Bytes(r.Options.Ranks); n > 1 {
 		fmt.Fprintf(w, "%d ranks: %d × %v = %v\n", n, n, job.Promise.Memory(), n*job.Promise.Memory())
 	}
@@ -61,16 +61,16 @@ func leastText(all []train.Least) string {
 }
 
 // printPeak prints the bytes at the peak.
-func printPeak(w io.Writer, job *train.Job) {
+func printPeak(w io.Writer, p *mem.Plan) {
 	rows := [][]string{{"memory", "bytes"}}
-	for _, l := range job.Promise.Peak.Lines() {
+	for _, l := range p.Peak.Lines() {
 		name := l.Purpose.String()
 		if l.Tier != mem.Device {
 			name += " (" + l.Tier.String() + ")"
 		}
 		rows = append(rows, []string{name, l.Bytes.String()})
 	}
-	table(w, append(rows, []string{"peak", job.Promise.Memory().String()}))
+	table(w, append(rows, []string{"peak", p.Memory().String()}))
 }
 
 // refuse prints the plan of a run that does not fit and returns err; other errors it only returns.
@@ -98,7 +98,7 @@ func (a *app) refuse(r *trainRun, err error) error {
 	}
 	w := a.text()
 	r.printHead(w)
-	printPeak(w, job)
+	printPeak(w, job.Promise)
 	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
 	if !a.json {
 		return err

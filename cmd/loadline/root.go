@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -53,11 +54,11 @@ Every step is compiled into a program whose peak memory is known before it runs,
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
 	f.BoolVar(&a.quiet, "quiet", false, "show no progress; errors are always shown")
 	f.StringVar(&a.config, "config", "", "read flags from a YAML `FILE`; flags on the command line win")
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if c == root {
 			return nil
 		}
-		if err := a.readConfig(c.Flags()); err != nil {
+		if err := a.readConfig(c.Flags(), len(args) > 0 && strings.Contains(c.Use, "[MODEL]")); err != nil {
 			return err
 		}
 		if a.threads < 0 {

@@ -136,6 +136,8 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
+	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
+	defer stop()
 	eos, err := r.prepare(a)
 	if err != nil {
 		return r.undo(err)
@@ -143,8 +145,6 @@ func (a *app) train(r *trainRun) error {
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
 
 	v := a.newTrainView(r)
-	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
-	defer stop()
 	var report *workReport
 	if r.Options.Ranks > 1 {
 		job = nil

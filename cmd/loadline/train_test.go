@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,6 +114,15 @@ func useModel(t *testing.T, out string) {
 	}
 	if r := loadline(t, append(generate, "--memory", "20MiB")...); r.code != codeDoesNotFit || !strings.Contains(r.err, "try: raise the memory limit") {
 		t.Errorf("generate in 20 MiB: got exit code %d and %s", r.code, r.err)
+	}
+	var plan planDocument
+	document(t, &plan, codeDone, "plan", out, "--context", fmt.Sprint(g.Context), "--memory", "64MiB")
+	if plan.Plans[0].Peak != g.Predicted {
+		t.Errorf("plan says %d bytes, generate %d", plan.Plans[0].Peak, g.Predicted)
+	}
+	document(t, &plan, codeDoesNotFit, "plan", out, "--context", "2000", "--concurrency", "4", "--memory", "40MiB")
+	if plan.Fits || plan.Plans[0].Peak <= 40<<20 || plan.Nearest == "" {
+		t.Errorf("got plan %+v", plan)
 	}
 	var i inspectDocument
 	document(t, &i, codeDone, "inspect", out)

@@ -58,14 +58,14 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.Float64Var(&t.clip, "clip", d.Clip, "largest global norm of the gradient; 0 does not clip")
 	f.Var(&t.optimizer, "optimizer", "what updates the weights")
 	f.Var(&t.precision, "precision", "number format of training; fp32 alone so far")
-	f.StringVar(&t.recompute, "recompute", "none", "activations to compute again in the backward half: none, full, auto, or parts such as attn.core,mlp.act")
+	f.StringVar(&t.recompute, "recompute", "none", "activations to compute again in the backward half: `none|full|auto|TAG,...`, where a TAG is a part such as attn.core or norm")
 	f.Var(&t.attnKind, "attention", "how attention is computed; standard keeps all its scores")
 	f.IntVar(&t.zero, "zero", 0, "ZeRO stage, 0 to 3: what ranks share out")
 	f.IntVar(&t.ranks, "ranks", 1, "processes that train together on this machine")
 	f.Var(&t.memory, "memory", "peak resident memory of each process, such as 512MiB (default: 80% of what is available)")
 	f.Var(&t.deviceMemory, "device-memory", "how much of --memory the device tier may take")
-	f.StringVar(&t.tier, "tier", "", "a lower tier `file:DIR=SIZE` for what is offloaded")
-	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier: activations")
+	f.StringVar(&t.tier, "tier", "", "`file:DIR=SIZE`, where what is offloaded goes, and how much of it (default: a file in --out)")
+	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST`: activations alone so far")
 }
 
 // trainRun is a training run as the command line describes it.

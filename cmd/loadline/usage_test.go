@@ -148,12 +148,12 @@ func TestConfig(t *testing.T) {
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.readConfig(c.Flags()); err != nil {
+		if err := a.readConfig(c.Flags(), false); err != nil {
 			return nil, err.Error() + " | " + advice(err)
 		}
 		return f, ""
 	}
-	f, text := read("preset: moe-tiny\nsteps: 7\nlr: 1e-4\nmemory: 96MiB\nrecompute: [attn.core, mlp.act]\nschedule: wsd\n", "--steps", "9")
+	f, text := read("preset: moe-tiny\nbatch: 3\nsteps: 7\nlr: 1e-4\nmemory: 96MiB\nrecompute: [attn.core, mlp.act]\nschedule: wsd\n", "--steps", "9")
 	if text != "" {
 		t.Fatal(text)
 	}
@@ -162,6 +162,27 @@ func TestConfig(t *testing.T) {
 	}
 	if f, text = read("preset: moe-tiny\n", "--model", "x"); text != "" || f.preset != "" || f.model != "x" {
 		t.Errorf("--model against preset in a file: got preset %q, model %q, %s", f.preset, f.model, text)
+	}
+	// What a file sets counts as set: the preset's batch gives way to it.
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run.yaml")
+	if err := os.WriteFile(path, []byte("preset: llama-tiny\nbatch: 3\nseq: 16\nquiet: true\nstop: [a, b]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var plan planDocument
+	if r := loadline(t, "plan", "--config", path, "--json"); r.code != codeUsage || !strings.Contains(r.err, "there is no setting stop") {
+		t.Errorf("a setting of another verb: got exit code %d and %s", r.code, r.err)
+	}
+	if err := os.WriteFile(path, []byte("preset: llama-tiny\nbatch: 3\nseq: 16\nquiet: true\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	document(t, &plan, codeDone, "plan", "--config", path, "--seq", "32")
+	if o := plan.Plans[0].Options; o["batch"] != 3.0 || o["seq"] != 32.0 {
+		t.Errorf("got options %v, want a batch of 3 × 32", o)
+	}
+	document(t, &plan, codeDone, "plan", "gpt2-tiny", "--config", path)
+	if o := plan.Plans[0].Options; o["batch"] != 3.0 || o["model"] != "gpt2-tiny" {
+		t.Errorf("an argument against preset in a file: got options %v", o)
 	}
 	for yaml, want := range map[string]string{
 		"recompte: auto\n":     "there is no setting recompte | recompute",

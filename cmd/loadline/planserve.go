@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadline/mem"
+	"loadline/serve"
+)
+
+// serveFlags are the flags with which plan plans an engine.
+type serveFlags struct{ context, concurrency, blockSize, prefillChunk int }
+
+func (s *serveFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.IntVar(&s.context, "context", 0, "plan the engine of generate, for sequences of `N` tokens, in place of training")
+	f.IntVar(&s.concurrency, "concurrency", 1, "with --context: sequences at a time")
+	f.IntVar(&s.blockSize, "block-size", serve.DefaultBlockSize, "with --context: tokens of a block of keys and values")
+	f.IntVar(&s.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "with --context: prompt tokens that are computed at once")
+}
+
+// planServing plans the engine of generate for the model of r. The tokenizer's bytes, which generate adds to the Runtime line, are those
+// of the model's tokenizer.json where there is one.
+func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool) error {
+	o := serve.Options{
+		Config: r.Options.Config, Memory: r.Options.Memory, Context: s.context, MaxSeqs: s.concurrency, BlockSize: s.blockSize, PrefillChunk: s.prefillChunk,
+	}
+	var err error
+	if o.Runtime, err = servingRuntime(r.Weights); err != nil {
+		return err
+	}
+	if err := o.Validate(); err != nil {
+		return usage("loadline plan --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+	}
+	d := &planDocument{Limit: o.Memory, Plans: []planEntry{}, Least: []leastEntry{}, Largest: []leastLine{}}
+	job, failure := serve.Plan(o, r.device())
+	var no *serve.DoesNotFitError
+	switch {
+	case errors.As(failure, &no):
+		d.Nearest = no.Advice()
+		free := no.Wanted
+		free.Memory = 0
+		if job, err = serve.Plan(free, r.device()); err != nil {
+			return failure // it says the numbers itself
+		}
+	case failure != nil:
+		return failure
+	default:
+		d.Fits = true
+	}
+	for _, l := range job.Promise.Peak.Lines() {
+		d.Largest = append(d.Largest, leastLine{l.Purpose.String(), l.Tier.String(), l.Bytes})
+	}
+	d.Plans = append(d.Plans, servingEntry(r, job, o.Memory))
+	w := a.text()
+	fmt.Fprintf(w, "%s: %s parameters, %d sequences of %d tokens, %d blocks of %d\n", r.Name, grouped(o.Config.Params()),
+		job.Options.MaxSeqs, job.Options.Context, job.Options.Blocks, job.Options.BlockSize)
+	fmt.Fprintf(w, "limit %v: %s\n", o.Memory, r.LimitFrom)
+	printPeak(w, job.Promise)
+	pass := job.Programs[0].Text()
+	if text {
+		fmt.Fprintf(w, "\n%s", pass)
+	}
+	if program != "" && d.Fits {
+		if err := os.WriteFile(program, []byte(pass), 0o644); err != nil {
+			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
+		}
+	}
+	if a.json {
+		return errors.Join(failure, a.document(d))
+	}
+	return failure
+}
+
+// servingEntry describes an engine.
+func servingEntry(r *trainRun, job *serve.Job, limit mem.Bytes) planEntry {
+	o, pass := job.Options, job.Programs[0]
+	e := planEntry{
+		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: 1, StepSeconds: pass.Seconds,
+		Options: map[string]any{
+			"model": r.Name, "context": o.Context, "concurrency": o.MaxSeqs, "block-size": o.BlockSize, "prefill-chunk": o.PrefillChunk,
+			"memory": limit, "threads": r.Threads,
+		},
+		Why: fmt.Sprintf("as asked for, with %d KV blocks; the time is that of a pass of %d rows", o.Blocks, pass.Bounds.Rows),
+	}
+	e.Range = [2]mem.Bytes{e.Peak, e.Peak}
+	if e.Peak > limit {
+		e.OOMChance = 1
+	}
+	if e.StepSeconds > 0 {
+		e.TokensPerSecond = float64(pass.Bounds.Rows) / e.StepSeconds
+	}
+	return e
+}
