@@ -26,8 +26,8 @@ func LitGPT(j Job) (Estimate, error) {
 	}
 	var a tally
 	weights := 2 * p
-	if !j.Weights.Whole() { // every linear layer is quantised, the output projection too
-		linear := s.LinearParams() + head
+	if !j.Weights.Whole() {
+		linear := s.LinearParams()
 		weights = linear*j.Weights.bits()/8 + 2*(p-linear)
 	}
 	full := j.Adapter.Method == ""
@@ -67,6 +67,9 @@ func LitGPT(j Job) (Estimate, error) {
 	}
 	a.add(mem.Activations, t*kept)
 	a.add(mem.Workspace, t*litLogit*v+0.35e9)
+	if n > 1 { // loading a checkpoint gathers the whole model on every rank (lightning/fabric/strategies/fsdp.py)
+		a.add(mem.Workspace, max(0, weights+weights/n+0.6e9-a.sum()))
+	}
 	e := a.estimate()
 	e.Driver = round(0.5 * gib)
 	return e, nil
@@ -117,9 +120,11 @@ func LitGenerate(j Job) (Estimate, error) {
 	var a tally
 	head := embedElems(s)
 	weights := j.Weights.bytes(s)
-	if !j.Weights.Whole() {
-		linear := s.LinearParams() + head
-		weights = linear*j.Weights.bits()/8 + 2*(float64(s.Params())-linear)
+	if s.Tied {
+		weights += 2 * head
+	}
+	if !j.Weights.Whole() { // the last matrix to be quantised, before and after
+		a.add(mem.Workspace, 0.25e9)
 	}
 	a.add(mem.Weights, weights)
 	a.add(mem.KVBlocks, 2*s.KVElemsAt(j.Seq)*one(j.MicroBatch))

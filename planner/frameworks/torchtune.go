@@ -45,8 +45,8 @@ func TorchTune(j Job) (Estimate, error) {
 		grads, moments = 0, 0
 	}
 	a.add(mem.OptimState, moments)
-	if n > 1 { // two layers and both embeddings gathered
-		a.add(mem.CommBuffers, 2*2*largestLayer(s)+4*embedElems(s))
+	if n > 1 { // at the head one layer and both embeddings are gathered
+		a.add(mem.CommBuffers, 2*largestLayer(s)+4*embedElems(s))
 	}
 	kept := 0.0
 	for _, l := range s.Layers {
@@ -67,7 +67,7 @@ func TorchTune(j Job) (Estimate, error) {
 	logit := 18.0
 	switch {
 	case j.ChunkedCE:
-		logit = 2.75
+		logit = 2.6
 	case j.Compiled:
 		logit = 12
 	}
@@ -83,9 +83,13 @@ func TorchTune(j Job) (Estimate, error) {
 		a.add(mem.Grads, grads)
 		a.add(mem.Workspace, 0.3e9)
 	}
-	a.add(mem.Workspace, 0.25e9)
+	a.add(mem.Workspace, 0.1e9)
 	e := a.estimate()
-	e.Cached = round(0.02*a.sum() + 0.2e9)
+	cached := 0.02*a.sum() + 0.2e9
+	if !j.Weights.Whole() { // blocks freed while the weights were quantised stay reserved
+		cached = max(cached, 1.355*p-a.sum())
+	}
+	e.Cached = round(cached)
 	e.Driver = round(0.6 * gib)
 	return e, nil
 }

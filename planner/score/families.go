@@ -22,6 +22,9 @@ func basicJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 	}, nil
 }
 
+// alpacaLongest is the longest sample of the alpaca data set, in Llama 2's tokens.
+const alpacaLongest = 1044
+
 // metaMathLongest is what the longest batch of the PEFT benchmark is padded to: its cap of 768 is not reached.
 const metaMathLongest = 737
 
@@ -184,10 +187,14 @@ func tuneJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 		}
 		return false
 	}
-	if j.Seq == 0 || len(r.Before) == 0 && said("unpacked") && !said("+packed") {
-		j.Seq = 512 // alpaca's samples
+	if len(r.Before) == 0 && said("unpacked") && !said("+packed") {
+		j.Seq = min(j.Seq, 700) // the longer of two of alpaca's samples
 	}
-	j.Compiled, j.ChunkedCE = said("compile"), said("chunked ce")
+	j.ChunkedCE = true
+	if j.Seq == 0 { // tutorials of the first versions, on alpaca
+		j.Seq, j.ChunkedCE = alpacaLongest, false
+	}
+	j.Compiled = said("compile")
 	if said("activation ckpt", "activation checkpoint") {
 		j.Recompute = frameworks.Full
 	}
@@ -199,11 +206,13 @@ func tuneJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 	if strings.Contains(last, "lora") {
 		j.Adapter = loraOf(last)
 		if strings.Contains(last, "qlora") {
-			j.Weights = frameworks.QuantByName("nf4")
+			j.Weights = frameworks.QuantByName("nf4-dq")
 		}
 	}
-	if !strings.HasPrefix(last, "cumulative:") { // the recipes' defaults
-		j.Recompute, j.ChunkedCE = frameworks.Full, true
+	if strings.HasPrefix(last, "cumulative:") {
+		j.ChunkedCE = said("chunked ce")
+	} else { // the recipes' defaults
+		j.Recompute = frameworks.Full
 		j.OffloadParams = strings.Contains(last, "cpu offload")
 	}
 	if j.Ranks > 1 {
