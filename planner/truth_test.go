@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"loadline/planner/hardware"
 	"loadline/planner/score"
 	"loadline/planner/shape"
 )
@@ -55,5 +57,80 @@ func TestTruth(t *testing.T) {
 		for _, s := range rep.Skipped {
 			fmt.Println("skipped", s)
 		}
+	}
+}
+
+// TestTruthFits checks that what ran out of memory is predicted to, that what fitted is predicted to fit, and that the
+// range from the 10th to the 90th percentile holds as many rows as it says, or somewhat more.
+func TestTruthFits(t *testing.T) {
+	rows, cards := readTruth(t)
+	table, err := hardware.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := score.Score(rows, cards)
+	over := 0
+	for _, p := range rep.OutOfMemory {
+		card, err := table.Find(p.Row.GPU)
+		if err != nil {
+			t.Errorf("row %s: %v", p.Row.ID, err)
+			continue
+		}
+		if p.Need > card.Usable() {
+			over++
+		} else {
+			t.Logf("row %s ran out of memory on %s, predicted to need %v of %v", p.Row.ID, card.Name, p.Need, card.Usable())
+		}
+	}
+	t.Logf("of %d rows that ran out of memory %d are predicted above usable memory", len(rep.OutOfMemory), over)
+	if 10*over < 9*len(rep.OutOfMemory) {
+		t.Errorf("got %d of %d, want 9 of 10", over, len(rep.OutOfMemory))
+	}
+	fits, known := 0, 0
+	inside, all := map[string]int{}, map[string]int{}
+	for _, p := range rep.Pairs {
+		all[p.Family]++
+		if p.Measured >= float64(p.Low) && p.Measured <= float64(p.High) {
+			inside[p.Family]++
+		}
+		card, err := table.Find(p.Row.GPU)
+		if err != nil || p.Need == 0 {
+			continue
+		}
+		known++
+		if p.Need <= card.Usable() {
+			fits++
+		} else {
+			t.Logf("row %s fitted on %s, predicted to need %v of %v", p.Row.ID, card.Name, p.Need, card.Usable())
+		}
+	}
+	t.Logf("of %d rows that fitted on a known card %d are predicted below usable memory", known, fits)
+	if 100*fits < 97*known {
+		t.Errorf("got %d of %d, want 97%%", fits, known)
+	}
+	if *showRows == "spread" {
+		logs := map[string][]float64{}
+		for _, p := range rep.Pairs {
+			logs[p.Family] = append(logs[p.Family], math.Abs(math.Log(1+p.Error())))
+		}
+		for _, name := range score.FamilyNames() {
+			l := logs[name]
+			slices.Sort(l)
+			if len(l) > 0 {
+				t.Logf("%-18s sigma %.4f", name, l[int(0.83*float64(len(l)-1))]/1.2816)
+			}
+		}
+	}
+	in, of := 0, 0
+	for _, name := range score.FamilyNames() {
+		if all[name] > 0 {
+			t.Logf("%-18s %3.0f%% of rows inside the range", name, 100*float64(inside[name])/float64(all[name]))
+			in, of = in+inside[name], of+all[name]
+		}
+	}
+	share := float64(in) / float64(of)
+	t.Logf("%.0f%% of all rows inside the range", 100*share)
+	if share < 0.75 || share > 0.9 {
+		t.Errorf("got %.0f%% inside the range, want 75%% to 90%%", 100*share)
 	}
 }

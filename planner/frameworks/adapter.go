@@ -97,6 +97,9 @@ func (m method) weights(s *shape.Shape) float64 {
 	})
 }
 
+// fusedQKV are architectures whose query, key and value are one matrix.
+var fusedQKV = map[string]bool{"qwen": true, "falcon": true, "gpt_neox": true, "bloom": true, "mpt": true, "gpt2": true, "phi3": true, "chatglm": true}
+
 // loraParams returns the parameters of rank-r adapters on every projection of attention and MLP, or on query and
 // value only.
 func loraParams(s *shape.Shape, r float64, targets string) float64 {
@@ -109,6 +112,9 @@ func loraParams(s *shape.Shape, r float64, targets string) float64 {
 		}
 		switch targets {
 		case "all":
+			if fusedQKV[s.Arch] { // one adapter for query, key and value together
+				return r * ((h + q + 2*k) + (q + h) + mats*(h+f))
+			}
 			return r * ((h + q) + 2*(h+k) + (q + h) + mats*(h+f))
 		case "mlp":
 			return r * mats * (h + f)

@@ -54,7 +54,7 @@ func HFTrainer(j Job) (Estimate, error) {
 	case strings.Contains(name, "prefix"): // in fp32, so keys, values and their repetition are
 		virtual := j.Adapter.Trainable / (2 * sumLayers(s, func(l shape.Layer) float64 { return float64(l.KVHeads * l.HeadDim) }))
 		prefix = b * virtual * 24 * h * float64(s.Depth())
-	case strings.Contains(name, "prompt"):
+	case strings.Contains(name, "prompt") && !strings.Contains(name, "adaption"):
 		t += b * j.Adapter.Trainable / h
 	case strings.Contains(name, "ptuning"), strings.Contains(name, "p_tuning"):
 		t += b * 20 // num_virtual_tokens
@@ -145,10 +145,10 @@ func HFFinetune(j Job) (Estimate, error) {
 		a.add(mem.CommBuffers, deepSpeedFlat)
 		a.add(mem.Workspace, 0.6e9-trainerSlack)
 	}
-	if j.Adapter.Embedding { // copies of both embeddings, gradients and moments; the update needs as much again
-		a.add(mem.OptimState, 8*2*embedElems(s))
+	if j.Adapter.Embedding { // copies of both embeddings, gradients that accumulate, moments; the update needs as much again
+		a.add(mem.OptimState, 10*2*embedElems(s))
 		step += 4 * 2 * embedElems(s)
-		a.add(mem.Workspace, -0.7e9)
+		a.add(mem.Workspace, -0.5e9)
 	}
 	if kept+work >= step {
 		a.add(mem.Activations, kept)

@@ -6,20 +6,29 @@ import (
 
 	"loadline/mem"
 	"loadline/planner/frameworks"
+	"loadline/planner/hardware"
 	"loadline/planner/shape"
 )
 
-// predict returns what the row's metric should read.
-func predict(r *Row, family string, cards *shape.Cards) (mem.Bytes, error) {
+// predict returns what the row's metric should read, and what one card must have for it beside the driver's context.
+func predict(r *Row, family string, cards *shape.Cards) (got, need mem.Bytes, err error) {
 	j, plan, err := job(r, family, cards)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	e, err := plan(j)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return reading(r, family, e, j), nil
+	got = reading(r, family, e, j)
+	need = got
+	if has(r.Metric, "total") {
+		need = got / mem.Bytes(max(1, count(r.Ranks)))
+	}
+	if has(r.Metric, "nvidia-smi") {
+		need = max(0, got-hardware.Context)
+	}
+	return got, need, nil
 }
 
 // planner is one framework's formulas.

@@ -33,8 +33,10 @@ type Pair struct {
 	Family    string
 	Predicted mem.Bytes
 	Measured  float64 // bytes
-	// Low and High are the 10th and 90th percentile of the prediction.
+	// Low and High are the 10th and 90th percentile of what the prediction will turn out to be.
 	Low, High mem.Bytes
+	// Need is what one card must have for it, beside the driver's context; 0 where the row is not of a card.
+	Need mem.Bytes
 }
 
 // Error returns predicted / measured − 1.
@@ -45,7 +47,7 @@ type Report struct {
 	Families []Family `json:"families"` // in the order of FamilyNames; empty ones left out
 	Skipped  []Skip   `json:"skipped"`
 	Pairs    []Pair   `json:"-"`
-	// Ran holds the rows that ran out of memory, with what they were predicted to need and no measurement.
+	// OutOfMemory holds the rows that ran out of memory, with what they were predicted to need and no measurement.
 	OutOfMemory []Pair `json:"-"`
 }
 
@@ -128,12 +130,12 @@ func (rep *Report) score(r *Row, cards *shape.Cards) {
 			return
 		}
 	}
-	got, err := predict(r, fam, cards)
+	got, need, err := predict(r, fam, cards)
 	if err != nil {
 		skip("%v", err)
 		return
 	}
-	p := Pair{Row: r, Family: fam, Predicted: got, Measured: measured}
+	p := Pair{Row: r, Family: fam, Predicted: got, Measured: measured, Need: need}
 	p.Low, p.High = spreadOf(fam).Range(got)
 	if ranOut {
 		rep.OutOfMemory = append(rep.OutOfMemory, p)

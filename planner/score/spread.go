@@ -32,9 +32,9 @@ func (s Spread) Over(predicted, usable mem.Bytes) float64 {
 
 // spreads are the families' deviations.
 var spreads = map[string]float64{
-	"megatron-dense": 0.03, "megatron-moe": 0.07, "bloom": 0.05, "peft": 0.03, "qwen-finetune": 0.06, "torchtitan": 0.05, "torchtitan-4d": 0.15,
-	"torchtune": 0.08, "colossalai": 0.06, "litgpt": 0.12, "fsdp-qlora": 0.10, "deepspeed": 0.12, "torchao": 0.12, "hf-inference": 0.04,
-	"llamacpp-kv": 0.001, "llamacpp-weights": 0.01, "llamacpp-compute": 0.08,
+	"megatron-dense": 0.026, "megatron-moe": 0.06, "bloom": 0.042, "peft": 0.0075, "qwen-finetune": 0.045, "torchtitan": 0.018, "torchtitan-4d": 0.08,
+	"torchtune": 0.028, "colossalai": 0.012, "litgpt": 0.055, "fsdp-qlora": 0.055, "deepspeed": 0.15, "torchao": 0.15, "hf-inference": 0.013,
+	"llamacpp-kv": 0.001, "llamacpp-weights": 0.01, "llamacpp-compute": 0.03,
 }
 
 func spreadOf(family string) Spread {
