@@ -122,3 +122,25 @@ func loraParams(s *shape.Shape, r float64, targets string) float64 {
 		return r * ((h + q) + (h + k))
 	})
 }
+
+// AdapterTime returns how long a step with the adapter takes beside one with LoRA on query and value. Methods that
+// build weights, rotate them or transform them are slow by kind, whatever their size.
+func AdapterTime(a Adapter) float64 {
+	name := strings.ToLower(a.Method + "/" + a.Variant)
+	for _, m := range []struct {
+		part string
+		n    float64
+	}{
+		{"boft", 7}, {"adamss", 4.8}, {"osf", 2.8}, {"frod", 2.7}, {"waveft", 2.2}, {"fourierft", 1.8}, {"psoft/llama-3.2-3b-fast", 1.25}, {"psoft", 1.65},
+		{"loha", 1.45}, {"randlora", 1.5}, {"-bat", 1.45}, {"peanut", 1.38}, {"hra", 1.4}, {"lokr", 1.35}, {"hira", 1.35}, {"mlp-bdlora", 1.3}, {"lily", 1.3},
+		{"dora", 1.25}, {"oft", 1.25}, {"vblora", 1.25}, {"adalora", 1.23}, {"adaption", 1.22}, {"c3a", 1.23}, {"lorafa", 1.2}, {"gralora", 1.15}, {"unilora", 1.12},
+		{"pvera/llama-3.2-3b-rank", 1.07}, {"pvera", 1.14}, {"glora/llama-3.2-3b-vec", 1.07}, {"glora", 1.15}, {"deft", 1.1}, {"delora", 1.1}, {"tinylora", 1.08}, {"target-mlp", 1.1},
+		{"prefix", 1.05}, {"prompt", 1.2}, {"ia3/llama-3.2-3b-all", 1.1}, {"vera", 1.06}, {"miss/llama-3.2-3b-mini", 1}, {"miss", 0.95}, {"bone", 0.95}, {"beft", 0.92}, {"bitfit", 0.92},
+		{"ln_tuning", 0.97}, {"ptuning", 0.97},
+	} {
+		if strings.Contains(name, m.part) {
+			return m.n
+		}
+	}
+	return 1.02
+}

@@ -164,3 +164,12 @@ func (c *Card) HostLink() float64 {
 	}
 	return 0.8 * lanes * 0.985e9 * float64(int(1)<<(gen-3)) // of which four fifths arrive
 }
+
+// Stream returns the bytes a second at which one kernel reads a card's memory. A card with few units for its
+// bandwidth, as H20, cannot keep enough reads in flight: no more than a byte for 75 FLOP of its peak.
+func (c *Card) Stream() float64 {
+	if c.Vendor == "NVIDIA" && !c.Unified && c.BF16 > 0 {
+		return min(c.Bandwidth, c.BF16/75)
+	}
+	return c.Bandwidth
+}

@@ -72,6 +72,7 @@ var (
 	bloomHid   = regexp.MustCompile(`(?i)(?:^|[;/ ])N?HIDDEN=(\d+)`)
 	bloomHeads = regexp.MustCompile(`(?i)NHEADS=(\d+)`)
 	bloomDepth = regexp.MustCompile(`(?i)NLAYERS=(\d+)`)
+	bloomBatch = regexp.MustCompile(`GBS=(\d+)`)
 	bloomOwn   = regexp.MustCompile(`(?:^|[;/ ])Layers=(\d+)`)
 )
 
@@ -118,10 +119,13 @@ func bloomJob(r *Row) (frameworks.Job, error) {
 	}
 	j := frameworks.Job{
 		Shape: s, Ranks: count(r.Ranks), TP: r.par("TP"), PP: r.par("PP"), MicroBatch: count(r.MicroBatch), GlobalBatch: count(r.GlobalBatch), Seq: count(r.Seq),
-		Recompute: frameworks.Full, Compute: "fp16",
+		Recompute: frameworks.Full, Compute: "fp16", Unfused: true,
 	}
 	if j.Seq == 0 {
 		j.Seq = 2048
+	}
+	if g := find(bloomBatch); g > 0 {
+		j.GlobalBatch = g
 	}
 	if r.par("ZeRO") >= 1 {
 		j.Shard = frameworks.ShardOptim
@@ -315,6 +319,7 @@ func qloraJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 		j.Shard = frameworks.ShardWeights
 	}
 	j.OffloadParams = truth(r.Extras["cpu_offload"])
+	j.Adapter = frameworks.Adapter{Method: "lora", Rank: 64, Targets: "all"}
 	return j, nil
 }
 

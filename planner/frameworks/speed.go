@@ -1,0 +1,306 @@
+package frameworks
+
+import (
+	"math"
+
+	"loadline/planner/hardware"
+	"loadline/planner/shape"
+)
+
+// Profile is what is characteristic of a system's speed on any card. Its figures were chosen for whole systems on the
+// published step times.
+type Profile struct {
+	Name string
+	// Matmul is the part of a card's best matrix product rate that the system's reach.
+	Matmul float64
+	// LayerSeconds is what a layer costs a pass whatever its size: launches, Python.
+	LayerSeconds float64
+	// Passes is how often elementwise operations read or write the hidden state, a layer and pass.
+	Passes float64
+	// Overlap is the part of collectives hidden behind computation.
+	Overlap float64
+	// StepSeconds is a step's fixed cost.
+	StepSeconds float64
+}
+
+// profiles are the systems'.
+var profiles = map[string]Profile{
+	"megatron":   {"megatron", 0.5, 150e-6, 40, 0.6, 0.05},
+	"bloom":      {"bloom", 0.62, 400e-6, 60, 0.5, 0.5},
+	"peft":       {"peft", 0.48, 0.7e-3, 60, 0, 0.02},
+	"qwen":       {"qwen", 0.66, 3.0e-3, 60, 0.5, 0.05},
+	"torchtitan": {"torchtitan", 0.66, 150e-6, 90, 0.9, 0.02},
+	"torchtune":  {"torchtune", 0.74, 300e-6, 120, 0.8, 0.02},
+	"litgpt":     {"litgpt", 0.6, 4.0e-3, 60, 0.3, 0.002},
+	"qlora":      {"qlora", 0.8, 0.6e-3, 60, 0.6, 0.05},
+	"foundry":    {"foundry", 0.71, 150e-6, 40, 0.9, 0.03},
+	"deepspeed":  {"deepspeed", 0.6, 0.5e-3, 60, 0.5, 0.05},
+	"loadline":   {"loadline", 0.7, 50e-6, 20, 0.5, 0.01},
+}
+
+// ProfileOf returns a system's profile, DeepSpeed's for one that is not known.
+func ProfileOf(name string) Profile {
+	if p, ok := profiles[name]; ok {
+		return p
+	}
+	return profiles["deepspeed"]
+}
+
+// Timing is a predicted step or pass.
+type Timing struct {
+	Seconds float64
+	Tokens  float64 // of all ranks
+	// Bound is what most of the time goes to: compute, memory, link, host or launches.
+	Bound string
+}
+
+// PerSecond returns tokens a second of all ranks.
+func (t Timing) PerSecond() float64 { return t.Tokens / t.Seconds }
+
+// forwardFLOPs returns the arithmetic of one token's forward pass: matrix products, and attention over half of s
+// positions where it is causal and skips the rest.
+func forwardFLOPs(s *shape.Shape, seq float64, causal bool) (linear, attention float64) {
+	linear = 2 * (float64(s.ActiveParams()) - s.EmbedParams())
+	if s.Tied {
+		linear += 2 * embedElems(s)
+	}
+	seen := seq
+	if causal {
+		seen = seq / 2
+	}
+	for _, l := range s.Layers {
+		q, _ := widths(s, l)
+		n := seen
+		if l.Window > 0 {
+			n = min(n, float64(l.Window))
+		}
+		if l.Mixer == shape.Recurrent || l.Mixer == shape.NoMixer {
+			continue
+		}
+		attention += 4 * q * n
+	}
+	return linear, attention
+}
+
+// TrainStep predicts an optimizer step on n ranks of card. Compute and elementwise memory traffic add up, since
+// kernels follow each other; collectives hide behind them in part; a pipeline waits for its first and last stages.
+func TrainStep(j Job, card hardware.Card, p Profile) Timing {
+	s := j.Shape
+	n, tp, pp := one(j.Ranks), one(j.TP), one(j.PP)
+	t := j.tokens()
+	dp := max(1, n/(tp*pp*one(j.CP)))
+	micro := one(j.Accumulate)
+	if j.GlobalBatch > 0 {
+		micro = max(1, math.Round(float64(j.GlobalBatch)/(dp*one(j.MicroBatch))))
+	}
+	linear, attention := forwardFLOPs(s, float64(j.Seq), !j.Unfused)
+	trained := 2.0 // passes of the backward one: gradients of inputs and of weights
+	if j.Adapter.Method != "" {
+		trained = 1
+	}
+	again := 0.0
+	switch j.Recompute {
+	case Full:
+		again = 1
+	case PerOp, Selective:
+		again = 0.25
+	}
+	rate := card.Matmul() * p.Matmul
+	fast := rate
+	if j.FP8 {
+		fast = rate + (card.MatmulFP8()*p.Matmul-rate)*0.5 // scaling and casts take half of the gain
+	}
+	// Small products do not fill the card, nor do widths that split into odd pieces.
+	rows := t / (t + (100+40*tp)*card.Matmul()/300e12)
+	if int(float64(s.Hidden)/tp)%64 != 0 {
+		rows *= 0.72
+	}
+	flash := 0.55 // of a matrix product's rate, FlashAttention-2
+	if card.BF16 > 700e12 {
+		flash = 0.42 // it was not written for Hopper
+	}
+	perMicro := t * (linear*(1+trained+again)/fast + attention*(3.5+again)/rate/flash) / (tp * pp) / rows
+	layers := float64(s.Depth()) / pp
+	passes := 2 + trained/2 + again
+	touches := p.Passes
+	if j.Compiled { // fused
+		touches /= 3
+	}
+	memory := t * float64(s.Hidden) * 2 * touches * layers * passes / 3 / max(card.Bandwidth, 1e9) / tp
+	if j.Unfused { // scores of every pair are written and read about six times
+		memory += t * float64(s.Heads) * float64(j.Seq) * 2 * 6 * layers * passes / 3 / max(card.Bandwidth, 1e9) / tp
+	}
+	launch := layers * p.LayerSeconds * (1 + trained + again) / 2
+	unpack := 0.0
+	if !j.Weights.Whole() { // every pass unpacks the weights
+		unpack = s.LinearParams() / pp * (2 + again) * unpackSeconds(j.Weights, card)
+	}
+	link := linkRate(card)
+	comm := 0.0
+	if tp > 1 { // two all-reduces a layer and direction, again where recomputed
+		comm += layers * (4 + 2*again) * t * float64(s.Hidden) * 2 * 2 * (tp - 1) / tp / link
+	}
+	weights := float64(s.Params()) * 2 / (tp * pp)
+	if !j.Weights.Whole() {
+		weights = j.Weights.bytes(s)
+	}
+	once := 0.0 // a pipeline stage stays gathered for all its micro-batches
+	if j.Shard == ShardWeights && dp > 1 && pp > 1 {
+		once = weights * 3 * (dp - 1) / dp / link * (1 - p.Overlap)
+	} else if j.Shard == ShardWeights && dp > 1 {
+		comm += weights * (2 + again/2) * (dp - 1) / dp / link
+	}
+	gpu := max(perMicro+memory, launch) + unpack
+	exposed := comm * (1 - p.Overlap)
+	if comm*p.Overlap > gpu {
+		exposed += comm*p.Overlap - gpu
+	}
+	one := gpu + exposed
+	step := one*(micro+pp-1) + once
+	// Gradients meet once a step, and states are read and written once.
+	states := float64(s.Params())
+	if j.Adapter.Method != "" {
+		states = max(j.Adapter.Trainable, 1e6)
+	}
+	states /= tp * pp
+	sync := 0.0
+	if dp > 1 {
+		sync = states * 4 / link * (1 - p.Overlap)
+	}
+	share := 1.0
+	if j.Shard >= ShardOptim {
+		share = dp
+	}
+	update := states * 28 / share / max(card.Bandwidth, 1e9)
+	if j.OffloadOptim > 0 || j.OffloadParams && j.Adapter.Method == "" {
+		update = states * (16/share/card.HostLink() + 20/share/40e9)
+	}
+	if j.OffloadParams {
+		step += weights * (2 + again) / dp / card.HostLink() * micro * (1 - p.Overlap)
+	}
+	total := step + sync + update + p.StepSeconds
+	bound := "compute"
+	switch m := max(perMicro, memory, exposed, launch); {
+	case m == exposed && exposed > 0:
+		bound = "link"
+	case m == launch:
+		bound = "launches"
+	case m == memory:
+		bound = "memory"
+	}
+	return Timing{Seconds: total, Tokens: t * micro * dp * float64(max(1, j.CP)), Bound: bound}
+}
+
+// linkRate returns bytes a second that a rank sends while it receives as many.
+func linkRate(card hardware.Card) float64 {
+	if card.Link > 0 {
+		return 0.35 * card.Link // of both directions together; rings reach seven tenths
+	}
+	return 0.5 * card.HostLink()
+}
+
+// unpackSeconds returns the time to unpack one weight for a matrix product of many rows.
+func unpackSeconds(q Quant, card hardware.Card) float64 {
+	bytes := q.bits()/8 + 2
+	slow := 9.0 // GPTQ's kernel multiplies while it unpacks
+	switch {
+	case q.Name == "nf4", q.Name == "nf4-dq", q.Name == "fp4":
+		slow = 2
+	case q.Bits >= 8:
+		slow = 1.5
+	}
+	return slow * bytes / max(card.Bandwidth, 1e9)
+}
+
+// Serving is a serving system's speed on any card.
+type Serving struct {
+	Bandwidth    float64 // the part of a card's streaming rate that reading weights reaches
+	Matmul       float64
+	LayerSeconds float64 // of a pass, whatever its size
+	PassSeconds  float64
+	Eager        bool // kernels are launched while the card works, and may take longer than it does
+	// Repeat is how often the cache, its heads repeated for every query head, is moved a step; 0 to read it once.
+	Repeat float64
+}
+
+// ServingOf returns a system's figures: sglang and vllm capture their kernels in graphs, transformers launches each
+// from Python and repeats keys and values for every query head.
+func ServingOf(name string, s *shape.Shape, q Quant) Serving {
+	switch name {
+	case "transformers":
+		v := Serving{Bandwidth: 0.88, Matmul: 0.6, LayerSeconds: 0.6e-3, PassSeconds: 1e-3, Eager: true, Repeat: 5}
+		switch {
+		case q.Name == "fp8": // a kernel in Triton for blocks of scales
+			v.LayerSeconds = 1.8e-3
+		case q.Name == "awq-int4":
+			v.LayerSeconds, v.Repeat = 0.5e-3, 1.5
+		case !q.Whole():
+			v.Bandwidth = 0.35
+		}
+		return v
+	case "llamacpp":
+		return Serving{Bandwidth: 0.75, Matmul: 0.5, LayerSeconds: 15e-6, PassSeconds: 0.3e-3}
+	case "litgpt":
+		v := Serving{Bandwidth: 0.6, Matmul: 0.5, LayerSeconds: 0.95e-3, PassSeconds: 1e-3, Eager: true}
+		if !q.Whole() {
+			v.LayerSeconds = 1.7e-3
+		}
+		return v
+	}
+	v := Serving{Bandwidth: 0.72, Matmul: 0.75, LayerSeconds: 28e-6, PassSeconds: 0.7e-3}
+	switch {
+	case q.Name == "gptq-int4" && s.MoE(): // one launch an expert
+		v.LayerSeconds = 0.6e-3
+	case q.Name == "gptq-int8", q.Bits > 0 && q.Bits < 8:
+		v.Bandwidth = 0.5
+		v.LayerSeconds = 40e-6
+	}
+	return v
+}
+
+// Generate predicts one batch: a prompt is read, then out tokens are made one by one.
+func Generate(j Job, card hardware.Card, v Serving, out int) Timing {
+	s := j.Shape
+	b, n := one(j.MicroBatch), max(one(j.Ranks), one(j.TP))
+	prompt := float64(max(0, j.Seq-out))
+	linear, attention := forwardFLOPs(s, prompt, true)
+	rate := card.Matmul()
+	if j.Weights.Name == "fp8" {
+		rate = card.MatmulFP8()
+	}
+	prefill := b*prompt*(linear+attention)/(rate*v.Matmul*n) + float64(s.Depth())*v.LayerSeconds + v.PassSeconds
+	active := float64(s.ActiveParams()) - s.EmbedParams()
+	if s.Tied {
+		active += embedElems(s)
+	}
+	bits := j.Weights.bits()
+	linearActive := min(active, active-embedElems(s))
+	read := linearActive*bits/8 + embedElems(s)*j.Weights.embedBits()/8
+	if s.MoE() && b > 1 { // more sequences meet more experts
+		read = min(j.Weights.bytes(s), read*min(b, 8))
+	}
+	kvBits := j.KVBits
+	if kvBits == 0 {
+		kvBits = 16
+	}
+	kv := b * s.KVElemsAt(int(prompt)+out/2) * kvBits / 8
+	if v.Repeat > 0 && s.KVHeads() > 0 {
+		kv *= 1 + v.Repeat*float64(s.Heads)/float64(s.KVHeads())
+	}
+	stream := card.Stream() * n
+	launch := float64(s.Depth()) * v.LayerSeconds
+	work := read/(stream*v.Bandwidth) + b*linear/(rate*v.Matmul*n)
+	step := work + launch
+	if v.Eager {
+		step = max(work, launch)
+	}
+	step += kv/stream + v.PassSeconds
+	total := prefill + float64(out)*step
+	bound := "memory"
+	if prefill > total/2 {
+		bound = "compute"
+	} else if launch > step/2 {
+		bound = "launches"
+	}
+	return Timing{Seconds: total, Tokens: b * (prompt + float64(out)), Bound: bound}
+}
