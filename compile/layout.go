@@ -121,6 +121,12 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 			return w.settle(ids, n)
 		}
 	}
+	if n := w.skylines(ids, bound, quick); n > 0 {
+		return w.settle(ids, n)
+	}
+	if quick {
+		return w.best(ids, tries, bound)
+	}
 	// Two ends: what lives long from the bottom up, as on a stack in order of birth or by another key; what lives for at
 	// most cut instructions from the top down, by size or by lifetime.
 	birth := func(i int32) int64 { return -int64(p.Buffers[i].First) }
@@ -146,24 +152,18 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 			}
 		}
 	}
-	if n := w.skylines(ids, bound, quick); n > 0 {
-		return w.settle(ids, n)
-	}
 	slices.SortStableFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
 	for k := range min(climbs, len(tries)) {
-		if quick {
-			break
-		}
 		w.climb(&tries[k], bound)
-		if tries[k].size < tries[0].size {
-			tries[0] = tries[k]
-		}
-		if tries[0].size <= bound {
-			break
-		}
 	}
-	w.down, w.tight = tries[0].down, tries[0].tight
-	n, _ := w.fit(tries[0].order, bound)
+	return w.best(ids, tries, bound)
+}
+
+// best settles the smallest attempt; of equals the first.
+func (w *placer) best(ids []int32, tries []attempt, bound int64) int64 {
+	a := slices.MinFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
+	w.down, w.tight = a.down, a.tight
+	n, _ := w.fit(a.order, bound)
 	return w.settle(ids, n)
 }
 
@@ -179,13 +179,17 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool) int64 {
 	weight := make([]float64, len(bs)) //mem:ok planning runs before arenas are touched
 	rng := uint64(len(ids))
 	tries := restarts
-	if quick || len(ids) > 1000 {
+	slacks := []int64{0, 4, 10, 18} // thousandths
+	if len(ids) > 1000 {
 		tries = 6
 	}
-	for _, slack := range []int64{0, 4, 10, 18} { // thousandths
-		for k := range tries >> (min(slack, 1)) {
+	if quick {
+		tries, slacks = 3, []int64{0, 18}
+	}
+	for _, slack := range slacks {
+		for k := range max(3, tries>>min(slack, 1)) {
 			for _, i := range ids {
-				weight[i] = keys[k%3](i)
+				weight[i] = keys[k%3](i) * (1 + 1e-9*float64(i)) // no two alike
 				if k >= 6 {
 					rng = rng*6364136223846793005 + 1442695040888963407
 					weight[i] *= 0.3 + float64(rng>>40)/(1<<24)

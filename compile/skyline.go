@@ -1,9 +1,6 @@
 package compile
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // skyline looks for a layout within a capacity. Buffers are placed in order of offset, each on top of the highest that
 // it meets in time; some order of that kind is as good as any layout. Whatever is placed must leave, at every instruction,
@@ -25,43 +22,75 @@ func (s *skyline) search(ids []int32) bool {
 	s.height = make([]int64, n) //mem:ok planning runs before arenas are touched
 	s.rest = use(s.p, ids)[:n]
 	open := slices.Clone(ids)
+	for _, i := range open {
+		s.offset[i] = 0
+	}
 	var fits []int32
 	for len(open) > 0 {
 		// What would lie at or above the lowest top that any open buffer reaches can be put off.
 		lowest := int64(-1)
 		for _, i := range open {
-			b := &s.p.Buffers[i]
-			s.offset[i] = slices.Max(s.height[b.First : b.Last+1])
-			if end := s.offset[i] + b.Bytes; lowest < 0 || end < lowest {
+			if end := s.offset[i] + s.p.Buffers[i].Bytes; lowest < 0 || end < lowest {
 				lowest = end
 			}
 		}
-		fits = fits[:0]
-		for _, i := range open {
-			if s.offset[i] < lowest && s.roomy(i) {
-				fits = append(fits, i)
-			}
-		}
+		fits = s.favourites(fits[:0], open, lowest)
 		if len(fits) == 0 {
 			return false
 		}
-		slices.SortStableFunc(fits, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(s.offset[a], s.offset[b]), cmp.Compare(s.weight[b], s.weight[a]))
-		})
 		best := fits[0]
-		for _, i := range fits[1:max(1, min(len(fits), s.branch))] {
+		for _, i := range fits[1:] {
 			if s.waste(i) < s.waste(best) {
 				best = i
 			}
 		}
 		b := &s.p.Buffers[best]
+		top := s.offset[best] + b.Bytes
 		for t := b.First; t <= b.Last; t++ {
-			s.height[t] = s.offset[best] + b.Bytes
+			s.height[t] = top
 			s.rest[t] -= b.Bytes
 		}
-		open = slices.DeleteFunc(open, func(i int32) bool { return i == best })
+		// All of what best covers is now as high as its top, so whoever meets it in time starts there or higher.
+		k := 0
+		for _, i := range open {
+			if i == best {
+				continue
+			}
+			if o := &s.p.Buffers[i]; o.First <= b.Last && b.First <= o.Last {
+				s.offset[i] = max(s.offset[i], top)
+			}
+			open[k] = i
+			k++
+		}
+		open = open[:k]
 	}
 	return true
+}
+
+// favourites appends to fits the first branch buffers of open by offset and weight that start below lowest and leave room.
+func (s *skyline) favourites(fits, open []int32, lowest int64) []int32 {
+	before := func(a, b int32) bool {
+		if s.offset[a] != s.offset[b] {
+			return s.offset[a] < s.offset[b]
+		}
+		return s.weight[a] > s.weight[b]
+	}
+	last := int32(-1) // the last one considered; ties go by place in open
+	for len(fits) < s.branch {
+		best := int32(-1)
+		for _, i := range open {
+			if s.offset[i] < lowest && (last < 0 || before(last, i)) && (best < 0 || before(i, best)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		if last = best; s.roomy(best) {
+			fits = append(fits, best)
+		}
+	}
+	return fits
 }
 
 // roomy tells whether what is still to come fits after buffer i is placed.
