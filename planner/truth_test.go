@@ -41,11 +41,35 @@ func readTruth(t *testing.T) ([]*score.Row, *shape.Cards) {
 	return rows, cards
 }
 
+// targets are the errors that every family stays within, and those that most do: median and p90.
+var targets = map[string]struct{ median, p90, goodMedian, goodP90 float64 }{
+	"megatron-dense": {0.03, 0.06, 0.015, 0.04}, "megatron-moe": {0.05, 0.12, 0.03, 0.08}, "bloom": {0.04, 0.09, 0.03, 0.07}, "peft": {0.02, 0.06, 0.01, 0.04},
+	"qwen-finetune": {0.04, 0.09, 0.03, 0.07}, "torchtitan": {0.04, 0.08, 0.02, 0.05}, "torchtitan-4d": {0.15, 0.25, 0.08, 0.15}, "torchtune": {0.05, 0.12, 0.03, 0.07},
+	"colossalai": {0.05, 0.12, 0.03, 0.07}, "litgpt": {0.06, 0.20, 0.04, 0.10}, "fsdp-qlora": {0.06, 0.20, 0.04, 0.10}, "hf-inference": {0.02, 0.08, 0.01, 0.05},
+	"llamacpp-kv": {0.0005, 0.0005, 0.0005, 0.0005}, "llamacpp-weights": {0.0005, 0.0005, 0.0005, 0.0005}, "llamacpp-compute": {0.04, 0.30, 0.02, 0.08},
+}
+
+// TestTruth holds the formulas against measurements.
 func TestTruth(t *testing.T) {
 	rows, cards := readTruth(t)
 	rep := score.Score(rows, cards)
+	good := 0
+	var medians []float64
 	for _, f := range rep.Families {
+		if want, ok := targets[f.Name]; !ok {
+			t.Errorf("%s: no target", f.Name)
+		} else if f.Median > want.median || f.P90 > want.p90 {
+			t.Errorf("%s: got median %.2f%% and p90 %.2f%%, want at most %.2f%% and %.2f%%", f.Name, 100*f.Median, 100*f.P90, 100*want.median, 100*want.p90)
+		} else if f.Median <= want.goodMedian && f.P90 <= want.goodP90 {
+			good++
+		}
+		medians = append(medians, f.Median)
 		t.Logf("%-18s %4d rows  median %5.1f%%  p90 %5.1f%%  bias %+5.1f%%", f.Name, f.Rows, 100*f.Median, 100*f.P90, 100*f.Bias)
+	}
+	slices.Sort(medians)
+	t.Logf("%d of %d families within the stricter targets; median of medians %.1f%%", good, len(rep.Families), 100*medians[len(medians)/2])
+	if good < 8 || medians[len(medians)/2] > 0.03 {
+		t.Errorf("got %d families and a median of %.1f%%, want 8 and 3%%", good, 100*medians[len(medians)/2])
 	}
 	if *showRows != "" {
 		for _, p := range rep.Pairs {

@@ -174,10 +174,7 @@ func (m *megatron) params() (shared, expert float64) {
 // activations adds what waits for the backward pass, and the head.
 func (m *megatron) activations() {
 	layers := m.stage()
-	kept := 0.0
-	for _, i := range layers {
-		kept += m.layer(i)
-	}
+	kept, group := m.recomputed(layers)
 	if v := m.ChunkLayers; v > 0 && m.PP > 1 && len(layers) > 0 {
 		// schedules.py, interleaved 1F1B: the last rank runs (chunks−1)·PP forwards before its first backward.
 		chunks := float64(len(layers)) / float64(v)
@@ -198,6 +195,7 @@ func (m *megatron) activations() {
 	if m.Local { // dot_product_attention.py multiplies into one global buffer
 		m.add(mem.Workspace, 2*float64(m.s.Heads)*m.t*float64(m.Seq)/m.tp)
 	}
+	head = max(head, group)
 	if kept+head < m.step {
 		m.add(mem.Grads, m.step)
 		return
@@ -210,12 +208,41 @@ func (m *megatron) recomputes(module string) bool {
 	return m.Recompute == Selective && slices.Contains(m.Modules, module)
 }
 
-// layer returns what layer i keeps of a micro-batch.
+// recomputed returns what the layers of a stage keep of a micro-batch, and what the largest group of them needs when
+// it is computed again. --recompute-method uniform keeps the input of every so many layers, block recomputes so many
+// layers of a chunk and keeps all of the others (transformer_block.py, _checkpointed_forward).
+func (m *megatron) recomputed(layers []int) (kept, group float64) {
+	if m.Recompute != Full {
+		for _, i := range layers {
+			kept += m.layer(i)
+		}
+		return kept, 0
+	}
+	input := 2 * float64(m.s.Hidden) * m.t / m.sp
+	chunk := len(layers)
+	if m.ChunkLayers > 0 && m.PP > 1 {
+		chunk = m.ChunkLayers
+	}
+	every := max(1, m.UniformLayers)
+	run := 0.0
+	for n, i := range layers {
+		if m.BlockLayers > 0 && n%chunk >= m.BlockLayers {
+			kept += m.layer(i)
+			continue
+		}
+		if n%every == 0 {
+			kept += input
+			run = 0
+		}
+		run += m.layer(i)
+		group = max(group, run)
+	}
+	return kept, group
+}
+
+// layer returns what layer i keeps of a micro-batch if it is not computed again.
 func (m *megatron) layer(i int) float64 {
 	h, l := float64(m.s.Hidden), m.s.Layers[i]
-	if m.Recompute == Full {
-		return 2 * h * m.t / m.sp
-	}
 	norm := 8 * h / m.sp // two norms: input and output, which the next matrix product keeps
 	if m.Dropout {
 		norm += 2 * h / m.sp // masks of one byte

@@ -55,6 +55,7 @@ type UnknownError struct {
 	Nearest string
 }
 
+// Error says which name, and the nearest.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("hardware: no card is called %q; the nearest is %q", e.Name, e.Nearest)
 }

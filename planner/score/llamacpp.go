@@ -40,7 +40,7 @@ func (rep *Report) llamacpp(r *Row, cards *shape.Cards, skip func(string, ...any
 	counted := 0
 	pair := func(family string, predicted, measured float64) {
 		p := Pair{Row: r, Family: family, Predicted: mem.Bytes(predicted), Measured: measured}
-		p.Low, p.High = spreadOf(family).Range(p.Predicted)
+		p.Low, p.High = frameworks.SpreadOf(family).Range(p.Predicted)
 		rep.Pairs = append(rep.Pairs, p)
 		counted++
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadline/mem"
+	"loadline/planner/frameworks"
 	"loadline/planner/shape"
 )
 
@@ -79,7 +80,7 @@ func Score(rows []*Row, cards *shape.Cards) *Report {
 }
 
 func summarize(name string, errs []float64) Family {
-	abs := make([]float64, 0, len(errs))
+	var abs []float64
 	for _, e := range errs {
 		abs = append(abs, math.Abs(e))
 	}
@@ -136,7 +137,7 @@ func (rep *Report) score(r *Row, cards *shape.Cards) {
 		return
 	}
 	p := Pair{Row: r, Family: fam, Predicted: got, Measured: measured, Need: need}
-	p.Low, p.High = spreadOf(fam).Range(got)
+	p.Low, p.High = frameworks.SpreadOf(fam).Range(got)
 	if ranOut {
 		rep.OutOfMemory = append(rep.OutOfMemory, p)
 		skip("ran out of memory, so it has no measured value")

@@ -51,7 +51,7 @@ var known = map[string]traits{
 	"gemma": {}, "gemma2": {norms: 4}, "gemma3_text": {norms: 4, qkNorm: true}, "gemma3": {norms: 4, qkNorm: true},
 	"cohere": {norms: 1}, "cohere2": {norms: 1}, "olmo": {untied: true}, "olmo2": {untied: true},
 	"deepseek_v2": {untied: true}, "deepseek_v3": {untied: true}, "kimi_k2": {untied: true},
-	"glm": {untied: true}, "glm4": {untied: true, norms: 4}, "glm4_moe": {untied: true}, "chatglm": {untied: true, qkvBias: true},
+	"glm": {untied: true}, "glm4": {untied: true, norms: 4}, "glm4_moe": {untied: true}, "hunyuan_v1_moe": {qkNorm: true}, "chatglm": {untied: true, qkvBias: true},
 	"gpt_oss": {untied: true, qkvBias: true}, "llama4_text": {untied: true}, "granite": {}, "internlm2": {untied: true},
 	"baichuan": {untied: true}, "exaone": {}, "smollm3": {}, "bitnet": {}, "minicpm": {untied: true}, "yi": {untied: true},
 }
@@ -72,7 +72,7 @@ func (c config) shape(name string) (*Shape, error) {
 		Name: name, Arch: arch,
 		Hidden: c.int("hidden_size", "n_embd", "d_model"), Heads: c.int("num_attention_heads", "n_head", "n_heads"),
 		Vocab: c.int("padded_vocab_size", "vocab_size"), Tied: c.flag(!t.untied, "tie_word_embeddings"),
-		Gated: !t.plain, NormBias: t.layer, QKNorm: t.qkNorm, Norms: 2, EmbedNorm: arch == "bloom", HeadBias: arch == "phi" || arch == "gptj",
+		Gated: !t.plain, NormBias: t.layer, QKNorm: t.qkNorm || c.flag(false, "use_qk_norm"), Norms: 2, EmbedNorm: arch == "bloom", HeadBias: arch == "phi" || arch == "gptj",
 		QKVBias: c.flag(t.bias || t.qkvBias, "attention_bias", "qkv_bias", "add_qkv_bias"), OutBias: c.flag(t.bias, "attention_out_bias"),
 		MLPBias: c.flag(t.bias, "mlp_bias"), OutputGate: arch == "qwen3_next",
 		QRank: c.int("q_lora_rank"), KVRank: c.int("kv_lora_rank"), NopeDim: c.int("qk_nope_head_dim"), RopeDim: c.int("qk_rope_head_dim"), VDim: c.int("v_head_dim"),

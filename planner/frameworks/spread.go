@@ -1,4 +1,4 @@
-package score
+package frameworks
 
 import (
 	"math"
@@ -30,14 +30,15 @@ func (s Spread) Over(predicted, usable mem.Bytes) float64 {
 	return 0.5 * math.Erfc(math.Log(float64(usable)/float64(predicted))/(s.Sigma*math.Sqrt2))
 }
 
-// spreads are the families' deviations.
+// spreads are the families' deviations, as the test over measurements prints them; wider where rows are few or absent.
 var spreads = map[string]float64{
 	"megatron-dense": 0.026, "megatron-moe": 0.06, "bloom": 0.042, "peft": 0.0075, "qwen-finetune": 0.045, "torchtitan": 0.018, "torchtitan-4d": 0.08,
 	"torchtune": 0.028, "colossalai": 0.012, "litgpt": 0.055, "fsdp-qlora": 0.055, "deepspeed": 0.15, "torchao": 0.15, "hf-inference": 0.013,
 	"llamacpp-kv": 0.001, "llamacpp-weights": 0.01, "llamacpp-compute": 0.03,
 }
 
-func spreadOf(family string) Spread {
+// SpreadOf returns a family's spread, a wide one for a family without measurements.
+func SpreadOf(family string) Spread {
 	if s, ok := spreads[family]; ok {
 		return Spread{s}
 	}
