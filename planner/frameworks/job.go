@@ -70,7 +70,7 @@ type Job struct {
 	BlockLayers, UniformLayers int
 
 	Adapter   Adapter
-	Optimizer string // adamw (also where empty), adamw8bit, muon, sgd, none
+	Optimizer string // adamw (also where empty), adamw8bit, torchao8bit, torchao4bit, torchaofp8, muon
 	// OffloadOptim is the part of optimizer state kept in host memory, 0 to 1.
 	OffloadOptim  float64
 	OffloadParams bool // parameters wait in host memory

@@ -25,8 +25,15 @@ func TorchTune(j Job) (Estimate, error) {
 	grads, moments := 0.0, 0.0
 	if full {
 		grads, moments = 2*p/n, 4*p/n
-		if j.Optimizer == "adamw8bit" {
-			moments = 2*p/n + 4*embedElems(s)/n // embeddings keep 16-bit moments
+		switch j.Optimizer {
+		case "adamw8bit":
+			moments = 2*p/n + 4*embedElems(s)/n // bitsandbytes: embeddings keep 16-bit moments
+		case "torchao8bit":
+			moments = 2 * (1 + 4/256.0) * p / n // a fp32 scale for 256, torchao/optim/subclass_8bit.py
+		case "torchao4bit":
+			moments = 2 * (0.5 + 4/128.0) * p / n
+		case "torchaofp8":
+			moments = 2 * (1 + 4/256.0) * p / n
 		}
 		if j.OptimInBack {
 			grads = 2 * embedElems(s) // one parameter's at a time
@@ -44,6 +51,8 @@ func TorchTune(j Job) (Estimate, error) {
 		a.host[mem.Grads] += grads
 		grads, moments = 0, 0
 	}
+	a.host[mem.OptimState] += moments * j.OffloadOptim
+	moments *= 1 - j.OffloadOptim
 	a.add(mem.OptimState, moments)
 	if n > 1 { // at the head one layer and both embeddings are gathered
 		a.add(mem.CommBuffers, 2*largestLayer(s)+4*embedElems(s))

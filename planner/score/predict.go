@@ -70,7 +70,10 @@ func job(r *Row, family string, cards *shape.Cards) (frameworks.Job, planner, er
 	case "hf-inference":
 		j, err := inferJob(r, cards)
 		return j, frameworks.HFInference, err
-	case "deepspeed", "torchao":
+	case "torchao":
+		j, err := aoJob(r, cards)
+		return j, frameworks.TorchTune, err
+	case "deepspeed":
 		j, err := deepspeedJob(r, cards)
 		return j, frameworks.DeepSpeed, err
 	}
