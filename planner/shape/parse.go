@@ -192,6 +192,10 @@ func (c config) mixer(s *Shape, l *Layer, i int) {
 	case "linear_attention", "mamba", "recurrent":
 		*l = Layer{Mixer: Recurrent, FFN: l.FFN, Experts: l.Experts}
 		kh, kd, vh, vd := c.int("linear_num_key_heads"), c.int("linear_key_head_dim"), c.int("linear_num_value_heads"), c.int("linear_value_head_dim")
+		if max(kh, kd, vh, vd, c.int("linear_conv_kernel_dim")) > 1<<14 || s.Hidden > 1<<20 {
+			s.RecurrentPs = -1 // refused by Validate
+			return
+		}
 		conv := 2*kh*kd + vh*vd
 		s.StateElems = kd*vh*vd + (c.int("linear_conv_kernel_dim")-1)*conv
 		// in: query, key, value, gate and two scalars a value head; out; the convolution; decay and norm

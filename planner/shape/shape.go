@@ -92,6 +92,7 @@ func (s *Shape) Validate() error {
 		{"vocabulary", s.Vocab, 1, maxDim}, {"layers", len(s.Layers), 1, 4096}, {"positions", s.Positions, 0, maxDim},
 		{"experts a token", s.TopK, 0, 1 << 16}, {"expert width", s.ExpertFFN, 0, 1 << 20}, {"shared expert width", s.SharedFFN, 0, 1 << 20},
 		{"query rank", s.QRank, 0, 1 << 16}, {"key-value rank", s.KVRank, 0, 1 << 16},
+		{"recurrent layers' parameters", s.RecurrentPs, 0, 1 << 50}, {"recurrent layers' state", s.StateElems, 0, 1 << 50},
 		{"unrotated head size", s.NopeDim, 0, 1 << 16}, {"rotated head size", s.RopeDim, 0, 1 << 16}, {"value head size", s.VDim, 0, 1 << 16},
 	} {
 		if d.n < d.lo || d.n > d.hi {
