@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"math"
+
+	"loadline/tensor/dtype"
 )
 
 // AttentionSpec is the geometry that all attention operations share. Query head h reads key/value head
@@ -58,7 +60,7 @@ func (o AttentionGrad) Attrs() string { return o.String() }
 func (o Attention) Outputs(in []Type) []Type {
 	o.check(in[0], in[1])
 	want(in[1] == in[2], "attention: k %v, v %v", in[1], in[2])
-	return []Type{in[0], {in[0].DType, in[0].Shape.WithLast(o.Heads)}}
+	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(o.Heads)}}
 }
 func (o AttentionGrad) Outputs(in []Type) []Type { return []Type{in[1], in[2], in[3]} }
 

@@ -24,7 +24,7 @@ func (SumSquares) Purpose(int) mem.Purpose { return mem.Workspace }
 func (ClipScale) Purpose(int) mem.Purpose  { return mem.Workspace }
 func (SumSquares) Outputs(in []Type) []Type {
 	n := int(in[0].Shape.Elems(Bounds{}))
-	return []Type{{in[0].DType, S(D(tensor.Blocks(n)))}}
+	return []Type{F(D(tensor.Blocks(n)))}
 }
 func (ClipScale) Outputs(in []Type) []Type              { return []Type{F(D(1)), F(D(1))} }
 func (SumSquares) FLOPs(b Bounds, in, _ []Type) float64 { return 2 * elems(b, in[0]) }

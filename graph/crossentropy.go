@@ -1,5 +1,7 @@
 package graph
 
+import "loadline/tensor/dtype"
+
 // CrossEntropy is the weighted sum over rows of −log softmax(logits)[target]: logits (N,V), targets i32 (N), weight (1)
 // → loss (1), lse (N). A negative target leaves its row out. Weight is usually one over the number of targets in the
 // whole step, so that micro-batches and ranks add up to the mean. Row losses are summed in ascending order in blocks of
@@ -13,7 +15,7 @@ func (CrossEntropy) Kind() string     { return "crossentropy" }
 func (CrossEntropyGrad) Kind() string { return "crossentropy_grad" }
 func (CrossEntropy) Outputs(in []Type) []Type {
 	want(in[0].Shape.N == 2 && in[1].Shape == S(in[0].Shape.Dims[0]), "crossentropy: logits %v, targets %v", in[0], in[1])
-	return []Type{{in[0].DType, S(D(1))}, {in[0].DType, in[1].Shape}}
+	return []Type{F(D(1)), {dtype.F32, in[1].Shape}}
 }
 func (CrossEntropyGrad) Outputs(in []Type) []Type             { return in[:1] }
 func (CrossEntropy) FLOPs(b Bounds, in, _ []Type) float64     { return 5 * elems(b, in[0]) }

@@ -18,7 +18,7 @@ func (Embedding) Outputs(in []Type) []Type {
 }
 
 func (o EmbeddingGrad) Outputs(in []Type) []Type {
-	return []Type{{in[1].DType, S(D(o.Vocab), D(in[1].Shape.Last()))}}
+	return []Type{F(D(o.Vocab), D(in[1].Shape.Last()))}
 }
 
 func (Embedding) FLOPs(Bounds, []Type, []Type) float64     { return 0 }

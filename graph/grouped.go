@@ -17,7 +17,7 @@ func (GroupedMatMulDX) Kind() string { return "grouped_dx" }
 func (GroupedMatMulDW) Kind() string { return "grouped_dw" }
 
 func (GroupedMatMul) Outputs(in []Type) []Type {
-	want(in[1].Shape.N == 3 && in[0].Shape.Last() == in[1].Shape.Last(), "grouped: x %v does not fit w %v", in[0], in[1])
+	want(in[1].Shape.N == 3 && in[0].DType == in[1].DType && in[0].Shape.Last() == in[1].Shape.Last(), "grouped: x %v does not fit w %v", in[0], in[1])
 	return []Type{{in[0].DType, in[0].Shape.WithLast(in[1].Shape.Dims[1].N)}}
 }
 func (GroupedMatMulDX) Outputs(in []Type) []Type {
@@ -25,7 +25,7 @@ func (GroupedMatMulDX) Outputs(in []Type) []Type {
 }
 func (GroupedMatMulDW) Outputs(in []Type) []Type {
 	e := in[2].Shape.Dims[0].N - 1
-	return []Type{{in[0].DType, S(D(e), D(in[0].Shape.Last()), D(in[1].Shape.Last()))}}
+	return []Type{F(D(e), D(in[0].Shape.Last()), D(in[1].Shape.Last()))}
 }
 func (GroupedMatMul) FLOPs(b Bounds, in, out []Type) float64 {
 	return 2 * elems(b, out[0]) * float64(in[0].Shape.Last())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // HeadLoss is a loss head that never holds rows × vocabulary logits: h (N,D), w (V,D), targets i32 (N), weight (1) →
@@ -22,9 +23,11 @@ func (o HeadLossGrad) Attrs() string { return fmt.Sprintf("chunk=%d", o.Chunk) }
 
 func (HeadLoss) Outputs(in []Type) []Type {
 	want(in[0].Shape.N == 2 && in[1].Shape.N == 2 && in[0].Shape.Last() == in[1].Shape.Last(), "headloss: h %v does not fit w %v", in[0], in[1])
-	return []Type{{in[0].DType, S(D(1))}}
+	return []Type{F(D(1))}
 }
-func (HeadLossGrad) Outputs(in []Type) []Type { return []Type{in[0], in[1], {in[0].DType, S(D(1))}} }
+func (HeadLossGrad) Outputs(in []Type) []Type {
+	return []Type{in[0], {dtype.F32, in[1].Shape}, F(D(1))}
+}
 
 func (HeadLoss) FLOPs(b Bounds, in, _ []Type) float64 {
 	return elems(b, in[2]) * float64(in[1].Shape.Dims[0].N) * (2*float64(in[0].Shape.Last()) + 5)
@@ -37,7 +40,7 @@ func (HeadLossGrad) FLOPs(b Bounds, in, _ []Type) float64 {
 func headScratch(chunk int, b Bounds, in []Type) int64 {
 	rows := in[2].Shape.Elems(b)
 	c := min(int64(chunk), rows)
-	return in[0].DType.Bytes(c*int64(in[1].Shape.Dims[0].N)) + in[0].DType.Bytes(rows)
+	return dtype.F32.Bytes(c*int64(in[1].Shape.Dims[0].N) + rows)
 }
 
 // Scratch holds one chunk of logits and a loss per row.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // LayerNorm is y = (x−mean)·rstd·w + bias over the last axis (arXiv 1607.06450): x (…,D), w (D), bias (D) → y (…,D),
@@ -19,8 +20,8 @@ func (LayerNormGrad) Kind() string { return "layernorm_grad" }
 func (o LayerNorm) Attrs() string  { return fmt.Sprintf("eps=%g", o.Eps) }
 
 func (LayerNorm) Outputs(in []Type) []Type {
-	want(in[1].Shape == S(D(in[0].Shape.Last())) && in[2] == in[1], "layernorm: x %v does not fit w %v, bias %v", in[0], in[1], in[2])
-	return []Type{in[0], {in[0].DType, in[0].Shape.WithLast(2)}}
+	want(in[1].DType == dtype.F32 && in[1].Shape == S(D(in[0].Shape.Last())) && in[2] == in[1], "layernorm: x %v does not fit w %v, bias %v", in[0], in[1], in[2])
+	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(2)}}
 }
 func (LayerNormGrad) Outputs(in []Type) []Type { return []Type{in[1], in[3], in[3]} }
 

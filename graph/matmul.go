@@ -23,7 +23,7 @@ func (BiasGrad) Kind() string { return "bias_grad" }
 
 func (MatMul) Outputs(in []Type) []Type {
 	x, w := in[0], in[1]
-	want(w.Shape.N == 2 && x.Shape.Last() == w.Shape.Last(), "matmul: x %v does not fit w %v", x, w)
+	want(w.Shape.N == 2 && x.DType == w.DType && x.Shape.Last() == w.Shape.Last(), "matmul: x %v does not fit w %v", x, w)
 	want(len(in) < 3 || in[2].Shape.N == 0 || in[2].Shape == S(w.Shape.Dims[0]), "matmul: bias does not fit w %v", w)
 	x.Shape = x.Shape.WithLast(w.Shape.Dims[0].N)
 	return []Type{x}
@@ -37,11 +37,11 @@ func (MatMulDX) Outputs(in []Type) []Type {
 }
 
 func (MatMulDW) Outputs(in []Type) []Type {
-	return []Type{{in[0].DType, S(D(in[0].Shape.Last()), D(in[1].Shape.Last()))}}
+	return []Type{F(D(in[0].Shape.Last()), D(in[1].Shape.Last()))}
 }
 
 func (BiasGrad) Outputs(in []Type) []Type {
-	return []Type{{in[0].DType, S(D(in[0].Shape.Last()))}}
+	return []Type{F(D(in[0].Shape.Last()))}
 }
 
 func (MatMul) FLOPs(b Bounds, in, out []Type) float64 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // RMSNorm is y = x·rstd·w with rstd = 1/√(mean(x²)+Eps) over the last axis (arXiv 1910.07467): x (…,D), w (D) → y
@@ -26,8 +27,8 @@ func dropLast(s Shape) Shape {
 }
 
 func (RMSNorm) Outputs(in []Type) []Type {
-	want(in[1].Shape == S(D(in[0].Shape.Last())), "rmsnorm: x %v does not fit w %v", in[0], in[1])
-	return []Type{in[0], {in[0].DType, dropLast(in[0].Shape)}}
+	want(in[1].DType == dtype.F32 && in[1].Shape == S(D(in[0].Shape.Last())), "rmsnorm: x %v does not fit w %v", in[0], in[1])
+	return []Type{in[0], {dtype.F32, dropLast(in[0].Shape)}}
 }
 func (RMSNormGrad) Outputs(in []Type) []Type { return []Type{in[1], in[3]} }
 

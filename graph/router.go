@@ -1,6 +1,10 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"loadline/tensor/dtype"
+)
 
 // Router picks the TopK largest of E logits in a row and softmaxes them (which equals softmax over all, then top-k, then
 // renormalising: Mixtral, arXiv 2401.04088): logits (N,E) → weights (N,TopK), ids i32 (N,TopK), largest first; of equal
@@ -14,9 +18,9 @@ func (Router) Kind() string     { return "router" }
 func (RouterGrad) Kind() string { return "router_grad" }
 func (o Router) Attrs() string  { return fmt.Sprintf("topk=%d", o.TopK) }
 func (o Router) Outputs(in []Type) []Type {
-	want(o.TopK > 0 && o.TopK <= in[0].Shape.Last(), "router: top %d of logits %v", o.TopK, in[0])
+	want(in[0].DType == dtype.F32 && o.TopK > 0 && o.TopK <= in[0].Shape.Last(), "router: top %d of logits %v", o.TopK, in[0])
 	s := in[0].Shape.WithLast(o.TopK)
-	return []Type{{in[0].DType, s}, {I().DType, s}}
+	return []Type{{dtype.F32, s}, {dtype.I32, s}}
 }
 func (o RouterGrad) Outputs(in []Type) []Type {
 	return []Type{{in[0].DType, in[0].Shape.WithLast(o.Experts)}}
