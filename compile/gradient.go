@@ -5,6 +5,7 @@ import (
 
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // Optimizer names an update rule.
@@ -27,12 +28,13 @@ type TrainOptions struct {
 
 // Names of what Train adds to a graph.
 const (
-	HyperInput = "hyper"     // f32 (8): see graph.HyperLR and its neighbours
-	NormOutput = "grad_norm" // output (1), with clipping
-	gradPrefix = "grad."     // accumulated gradients
-	mPrefix    = "adam.m."   // first moments
-	vPrefix    = "adam.v."   // second moments
-	bufPrefix  = "sgd.buf."  // momentum
+	HyperInput   = "hyper"     // f32 (8): see graph.HyperLR and its neighbours
+	NormOutput   = "grad_norm" // output (1), with clipping
+	gradPrefix   = "grad."     // accumulated gradients
+	mPrefix      = "adam.m."   // first moments
+	vPrefix      = "adam.v."   // second moments
+	bufPrefix    = "sgd.buf."  // momentum
+	masterPrefix = "master."   // f32 masters of weights in the compute type
 )
 
 // Train appends the backward half and the update to a graph that ends in a loss.
@@ -44,6 +46,13 @@ const (
 func Train(g *graph.Graph, o TrainOptions) ([]*graph.Graph, error) {
 	if g.Loss == graph.None {
 		return nil, fmt.Errorf("compile: graph %q has no loss", g.Name)
+	}
+	if o.Optimizer == SGD {
+		for _, v := range g.States() {
+			if x := &g.Values[v]; x.Train && x.Type.DType != dtype.F32 {
+				return nil, fmt.Errorf("compile: sgd has no master weights; train in f32 or with adamw")
+			}
+		}
 	}
 	if o.Accumulate > 1 {
 		return accumulate(g, o), nil
@@ -102,7 +111,7 @@ func accumulate(g *graph.Graph, o TrainOptions) []*graph.Graph {
 		if x := g.Values[v]; x.Train {
 			params = append(params, v)
 			b.At(x.Layer, "update", graph.Forward)
-			acc[v] = b.State(gradPrefix+x.Name, x.Type, mem.Grads)
+			acc[v] = b.State(gradPrefix+x.Name, graph.Type{DType: dtype.F32, Shape: x.Type.Shape}, mem.Grads)
 		}
 	}
 	b.At(graph.Outside, "", graph.Forward)
@@ -117,7 +126,7 @@ func accumulate(g *graph.Graph, o TrainOptions) []*graph.Graph {
 		ub.At(x.Layer, "update", graph.Update)
 		w := ub.Param(x.Name, x.Type)
 		ws = append(ws, w)
-		grads[w] = ub.State(gradPrefix+x.Name, x.Type, mem.Grads)
+		grads[w] = ub.State(gradPrefix+x.Name, graph.Type{DType: dtype.F32, Shape: x.Type.Shape}, mem.Grads)
 	}
 	ub.G.Layers = g.Layers
 	get := func(w graph.Value) graph.Value { return grads[w] }
@@ -180,11 +189,16 @@ func (u *updater) update(w, d, scale graph.Value) {
 	if x.Type.Shape.N < 2 {
 		decay = 0
 	}
+	f := graph.Type{DType: dtype.F32, Shape: x.Type.Shape}
 	switch u.o.Optimizer {
 	case AdamW:
-		m := u.State(mPrefix+x.Name, x.Type, mem.OptimState)
-		v := u.State(vPrefix+x.Name, x.Type, mem.OptimState)
-		u.Apply(graph.AdamW{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Eps: u.o.Eps, Decay: decay}, w, d, m, v, hyper, scale)
+		m := u.State(mPrefix+x.Name, f, mem.OptimState)
+		v := u.State(vPrefix+x.Name, f, mem.OptimState)
+		in := []graph.Value{w, d, m, v, hyper, scale}
+		if x.Type != f {
+			in = append(in, u.State(masterPrefix+x.Name, f, mem.MasterWeights))
+		}
+		u.Apply(graph.AdamW{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Eps: u.o.Eps, Decay: decay}, in...)
 	case SGD:
 		buf := graph.None
 		if u.o.Momentum != 0 {

@@ -113,7 +113,7 @@ func (o ZeroOptions) shards(x *graph.Info) bool {
 		return false
 	}
 	switch x.Purpose {
-	case mem.OptimState:
+	case mem.OptimState, mem.MasterWeights:
 		return o.Stage >= 1
 	case mem.Grads:
 		return o.Stage >= 2

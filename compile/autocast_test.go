@@ -1,0 +1,57 @@
+package compile
+
+import (
+	"testing"
+
+	"loadline/graph"
+	"loadline/mem"
+	"loadline/tensor/dtype"
+)
+
+// Autocast halves what it should and nothing else, in every kind of step; the programs verify.
+func TestAutocastHalvesActivationsAndWeights(t *testing.T) {
+	for _, c := range []shape{llama, {d: 128, layers: 3, heads: 4, kv: 2, ffn: 96, vocab: 256, batch: 2, seq: 64, standard: true, experts: 4, topK: 2, dropout: 0.1, chunk: 128}, {d: 64, layers: 2, heads: 4, kv: 2, ffn: 160, vocab: 256, batch: 2, seq: 64}} {
+		for _, to := range []dtype.Type{dtype.BF16, dtype.F16} {
+			wide := mustStep(t, c.step(t, adamw()), Options{})
+			g, err := Autocast(c.forward("step"), AutocastOptions{to})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gs, err := Train(g, adamw())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := mustStep(t, gs[0], Options{})
+			if p.Saved*100 > wide.Saved*62 {
+				t.Errorf("%v %v: %d bytes saved for the backward half, f32 %d", c, to, p.Saved, wide.Saved)
+			}
+			var by, wideBy [mem.NumPurposes]int64
+			for i := range p.Buffers {
+				if b := &p.Buffers[i]; b.Kind == graph.State {
+					by[b.Purpose] += b.Bytes
+				}
+			}
+			for i := range wide.Buffers {
+				if b := &wide.Buffers[i]; b.Kind == graph.State {
+					wideBy[b.Purpose] += b.Bytes
+				}
+			}
+			if by[mem.OptimState] != wideBy[mem.OptimState] || by[mem.Weights]*100 > wideBy[mem.Weights]*51 || by[mem.MasterWeights]*100 < wideBy[mem.Weights]*99 {
+				t.Errorf("%v %v: weights %d of %d, masters %d, moments %d of %d", c, to, by[mem.Weights], wideBy[mem.Weights], by[mem.MasterWeights], by[mem.OptimState], wideBy[mem.OptimState])
+			}
+		}
+	}
+	if _, err := Autocast(tiny.forward("x"), AutocastOptions{dtype.I8}); err == nil {
+		t.Error("autocast to i8 is accepted")
+	}
+}
+
+func TestAutocastWithSGDIsRefused(t *testing.T) {
+	g, err := Autocast(tiny.forward("step"), AutocastOptions{dtype.BF16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Train(g, TrainOptions{Optimizer: SGD}); err == nil {
+		t.Error("sgd on bf16 weights is accepted")
+	}
+}
