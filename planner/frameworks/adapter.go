@@ -11,63 +11,74 @@ import (
 type method struct {
 	name  string
 	h     float64 // of the hidden size: a module's input cast to fp32 is 4
-	qk    float64 // of the widths of the query and value projections together, what it adapts
+	qk    float64 // of the widths of the query and value projections together, what is adapted
 	f     float64 // of the MLP's width
+	rank  float64 // of the rank, where it is in the hundreds
 	delta float64 // bytes of an adapted weight that are kept: a method that builds ΔW in fp32 keeps 4
+	slow  float64 // time of a step beside LoRA's; 0 for the same
 }
 
 // methods are looked up by the first whose name is part of "method/variant". Adapted are q_proj and v_proj, PEFT's
-// default for Llama, unless the method has its own.
+// default for Llama, unless the method has its own. Those without h, f or qk change the output, a bias or a few
+// numbers, and keep nothing. The times are of the kind of operation: rotations, transforms, products with a weight.
 var methods = []method{
-	{name: "target-mlp", h: 8, f: 4},          // fp32 inputs of gate, up and down
-	{name: "rank140-mlp", h: 10, f: 4},        // Lily, with as many ranks
-	{name: "dora", h: 8, qk: 6},               // the base's result and the update's, scaled apart
-	{name: "ia3/all-attn", h: 6, f: 4},        // set below: all four projections are scaled
-	{name: "all-attn", h: 6, qk: 6, f: 4},     //
-	{name: "ia3", qk: 0, h: 1.4, f: 4},        // key, value and MLP
-	{name: "loha", h: 8, delta: 4},            // Hadamard product of two low-rank weights
-	{name: "lokr", h: 8, delta: 4},            // Kronecker product
-	{name: "hira", h: 8, delta: 4},            // a product with the weight itself
-	{name: "fourierft", h: 8, delta: 4},       // inverse Fourier transform of a sparse spectrum
-	{name: "frod", h: 8, delta: 4},            //
-	{name: "waveft", h: 0, delta: 14},         // inverse wavelet transform, with its steps
-	{name: "boft", h: 8, qk: 4, delta: 4},     // butterfly rotations of the weight
-	{name: "deft/para", delta: 4},             //
-	{name: "rank32-para", delta: 4},           //
-	{name: "deft", h: 8, delta: 4},            //
-	{name: "glora", delta: 4},                 // adds to the weight
-	{name: "shira", delta: 4},                 // a sparse update of the weight
-	{name: "-bat", delta: 14},                 // MiSS and Bone in their blockwise form
-	{name: "hra", delta: 14},                  // Householder reflections of the weight
-	{name: "peanut", delta: 14},               // a network over the weight
-	{name: "adamss", h: 1},                    //
-	{name: "miss", h: 0},                      // works on blocks of the output
-	{name: "bone", h: 0},                      //
-	{name: "tinylora", h: 0},                  //
-	{name: "beft", h: 0},                      // biases only
-	{name: "bitfit", h: 0},                    //
-	{name: "ln_tuning", h: 4},                 // each norm keeps its normalised input for its weight
-	{name: "lntuning", h: 4},                  //
-	{name: "pvera/llama-3.2-3b-rank", h: 5.7}, //
-	{name: "pvera", h: 8},                     //
-	{name: "vera", h: 6},                      // two shared projections of a few hundred ranks
-	{name: "road", qk: 8},                     // rotates outputs in fp32
-	{name: "randlora", h: 10},                 // many bases a module
-	{name: "rank896", h: 12.3},                // Lily: thousands of ranks, all kept
-	{name: "psoft/llama-3.2-3b-fast", h: 2.5},
-	{name: "psoft", h: 7.5},
-	{name: "adaption", h: 8.5}, // another attention over the adapter's tokens
-	{name: "prefix", h: 0},     // virtual tokens, counted apart
-	{name: "prompt_tuning", h: 0},
-	{name: "ptuning", h: 0},
-	{name: "p_tuning", h: 0},
-	{name: "trainable_tokens", h: 0},
-	{name: "adalora", h: 9},
+	{name: "lily-mlp", h: 8, f: 4, rank: 16, slow: 1.3},
+	{name: "lily", h: 8, rank: 16, slow: 1.3},        // hundreds of ranks, shared between layers
+	{name: "target-mlp", h: 8, f: 4, slow: 1.1},      // fp32 inputs of gate, up and down
+	{name: "dora", h: 8, qk: 6, slow: 1.25},          // the base's result and the update's, scaled apart
+	{name: "all-attn", h: 6, qk: 6, f: 4, slow: 1.1}, // IA3 on four projections
+	{name: "ia3", h: 1.4, f: 4},                      // key, value and MLP
+	{name: "loha", h: 8, delta: 4, slow: 1.45},       // Hadamard product of two low-rank weights
+	{name: "lokr", h: 8, delta: 4, slow: 1.35},       // Kronecker product
+	{name: "shira", delta: 4},                        // a sparse update of the weight
+	{name: "hira", h: 8, delta: 4, slow: 1.35},       // a product with the weight itself
+	{name: "fourierft", h: 8, delta: 4, slow: 1.8},   // inverse Fourier transform of a sparse spectrum
+	{name: "frod", h: 8, delta: 4, slow: 2.7},        //
+	{name: "waveft", delta: 14, slow: 2.2},           // inverse wavelet transform, with its steps
+	{name: "boft", h: 8, qk: 4, delta: 4, slow: 7},   // butterfly rotations of the weight
+	{name: "-para", delta: 4, slow: 1.1},             // DEFT beside the weight
+	{name: "deft", h: 8, delta: 4, slow: 1.1},        //
+	{name: "glora", delta: 4, slow: 1.1},             // adds to the weight
+	{name: "-bat", delta: 14, slow: 1.45},            // MiSS and Bone in their blockwise form
+	{name: "hra", delta: 14, slow: 1.4},              // Householder reflections of the weight
+	{name: "peanut", delta: 14, slow: 1.38},          // a network over the weight
+	{name: "adamss", h: 1, slow: 4.8},                //
+	{name: "miss", slow: 0.97},                       // works on blocks of the output
+	{name: "bone", slow: 0.97},                       //
+	{name: "tinylora", slow: 1.08},                   //
+	{name: "beft", slow: 0.92},                       // biases only
+	{name: "bitfit", slow: 0.92},                     //
+	{name: "ln_tuning", h: 4, slow: 0.97},            // each norm keeps its normalised input for its weight
+	{name: "lntuning", h: 4, slow: 0.97},             //
+	{name: "pvera", h: 7.3, slow: 1.1},               //
+	{name: "vera", h: 6, slow: 1.06},                 // two shared projections of a few hundred ranks
+	{name: "road", qk: 8},                            // rotates outputs in fp32
+	{name: "randlora", h: 10, slow: 1.5},             // many bases a module
+	{name: "-fast", h: 2.5, slow: 1.25},              // PSOFT without its orthogonality
+	{name: "psoft", h: 7.5, slow: 1.65},              // rotations in a subspace of singular vectors
+	{name: "oft", h: 8, slow: 1.25},                  // rotations of the input
+	{name: "osf", slow: 2.8},                         // every weight as the product of its singular vectors
+	{name: "adaption", h: 8.5, slow: 1.22},           // another attention over the adapter's tokens
+	{name: "prefix", slow: 1.05},                     // virtual tokens are counted apart
+	{name: "prompt_tuning", slow: 1.2},
+	{name: "ptuning", slow: 0.97},
+	{name: "p_tuning", slow: 0.97},
+	{name: "trainable_tokens"},
+	{name: "adalora", h: 9, slow: 1.23},
+	{name: "vblora", h: 8, slow: 1.25},
+	{name: "c3a", h: 8, slow: 1.23},
+	{name: "lorafa", h: 8, slow: 1.2},
+	{name: "gralora", h: 8, slow: 1.15},
+	{name: "unilora", h: 8, slow: 1.12},
+	{name: "delora", h: 8, slow: 1.1},
 }
 
 // methodOf returns the adapter's method; LoRA and what resembles it keep the fp32 inputs of two modules.
 func methodOf(a Adapter) method {
 	name := strings.ToLower(a.Method + "/" + a.Variant)
+	if strings.HasPrefix(name, "lily") && strings.Contains(name, "mlp") {
+		name = "lily-mlp"
+	}
 	for _, m := range methods {
 		if strings.Contains(name, m.name) {
 			return m
@@ -84,9 +95,9 @@ func methodOf(a Adapter) method {
 }
 
 // kept returns bytes a token that the method keeps in layer l.
-func (m method) kept(s *shape.Shape, l shape.Layer) float64 {
+func (m method) kept(s *shape.Shape, l shape.Layer, a Adapter) float64 {
 	q, k := widths(s, l)
-	return m.h*float64(s.Hidden) + m.qk*(q+k) + m.f*active(s, l)
+	return m.h*float64(s.Hidden) + m.qk*(q+k) + m.f*active(s, l) + m.rank*float64(a.Rank)
 }
 
 // weights returns the bytes of built weights that are kept over all layers.
@@ -123,24 +134,10 @@ func loraParams(s *shape.Shape, r float64, targets string) float64 {
 	})
 }
 
-// AdapterTime returns how long a step with the adapter takes beside one with LoRA on query and value. Methods that
-// build weights, rotate them or transform them are slow by kind, whatever their size.
+// AdapterTime returns how long a step with the adapter takes beside one with LoRA on query and value.
 func AdapterTime(a Adapter) float64 {
-	name := strings.ToLower(a.Method + "/" + a.Variant)
-	for _, m := range []struct {
-		part string
-		n    float64
-	}{
-		{"boft", 7}, {"adamss", 4.8}, {"osf", 2.8}, {"frod", 2.7}, {"waveft", 2.2}, {"fourierft", 1.8}, {"psoft/llama-3.2-3b-fast", 1.25}, {"psoft", 1.65},
-		{"loha", 1.45}, {"randlora", 1.5}, {"-bat", 1.45}, {"peanut", 1.38}, {"hra", 1.4}, {"lokr", 1.35}, {"hira", 1.35}, {"mlp-bdlora", 1.3}, {"lily", 1.3},
-		{"dora", 1.25}, {"oft", 1.25}, {"vblora", 1.25}, {"adalora", 1.23}, {"adaption", 1.22}, {"c3a", 1.23}, {"lorafa", 1.2}, {"gralora", 1.15}, {"unilora", 1.12},
-		{"pvera/llama-3.2-3b-rank", 1.07}, {"pvera", 1.14}, {"glora/llama-3.2-3b-vec", 1.07}, {"glora", 1.15}, {"deft", 1.1}, {"delora", 1.1}, {"tinylora", 1.08}, {"target-mlp", 1.1},
-		{"prefix", 1.05}, {"prompt", 1.2}, {"ia3/llama-3.2-3b-all", 1.1}, {"vera", 1.06}, {"miss/llama-3.2-3b-mini", 1}, {"miss", 0.95}, {"bone", 0.95}, {"beft", 0.92}, {"bitfit", 0.92},
-		{"ln_tuning", 0.97}, {"ptuning", 0.97},
-	} {
-		if strings.Contains(name, m.part) {
-			return m.n
-		}
+	if m := methodOf(a); m.slow > 0 {
+		return m.slow
 	}
 	return 1.02
 }

@@ -67,12 +67,12 @@ func HFTrainer(j Job) (Estimate, error) {
 		if full { // inputs of every matrix product, and norms', for their weights
 			return n + 8*h + 2*active(s, l)
 		}
-		return n + m.kept(s, l)
+		return n + m.kept(s, l, j.Adapter)
 	})
 	if j.Recompute == Full {
 		one := 0.0
 		for _, l := range s.Layers {
-			one = max(one, denseLayer(s, l)+m.kept(s, l))
+			one = max(one, denseLayer(s, l)+m.kept(s, l, j.Adapter))
 		}
 		layers = 2*h*float64(s.Depth()) + one
 	}

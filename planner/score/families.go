@@ -2,6 +2,7 @@ package score
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"loadline/planner/frameworks"
@@ -23,6 +24,8 @@ func basicJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 // metaMathLongest is what the longest batch of the PEFT benchmark is padded to: its cap of 768 is not reached.
 const metaMathLongest = 737
 
+var rankIn = regexp.MustCompile(`rank(\d+)`)
+
 func peftJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 	j, err := basicJob(r, cards)
 	if err != nil {
@@ -34,6 +37,9 @@ func peftJob(r *Row, cards *shape.Cards) (frameworks.Job, error) {
 	j.Seq = min(j.Seq, metaMathLongest)
 	method, variant, _ := strings.Cut(r.Extras["method"], "/")
 	j.Adapter = frameworks.Adapter{Method: method, Variant: variant, Trainable: float64(count(r.Extras["trainable"]))}
+	if m := rankIn.FindStringSubmatch(variant); m != nil {
+		j.Adapter.Rank = count(m[1])
+	}
 	if strings.HasPrefix(method, "full") {
 		j.Adapter = frameworks.Adapter{}
 	}
