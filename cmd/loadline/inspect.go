@@ -225,6 +225,6 @@ func (d *inspectDocument) print(a *app) {
 		fmt.Fprintf(w, "tokenizer: %d tokens, end of text %d\n", t.Tokens, t.EOS)
 	}
 	if t := d.Training; t != nil {
-		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %d ranks\n", t.Step, t.LastLoss, t.Ranks)
+		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))
 	}
 }

@@ -90,6 +90,14 @@ func grouped(n int64) string {
 	return s
 }
 
+// count writes n of something, in the plural unless n is 1.
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
 // nonNil makes an empty list of no list, so that JSON says [].
 func nonNil[T any](s []T) []T {
 	if s == nil {

@@ -177,6 +177,9 @@ func TestDemoRows(t *testing.T) {
 			t.Errorf("setting %s takes %v, recompute none %v", s.name, s.limit, settings[0].limit)
 		}
 	}
+	if full, below := settings[1], settings[4]; below.limit >= full.limit {
+		t.Errorf("setting %s takes %v, %s %v", below.name, below.limit, full.name, full.limit)
+	}
 	var rows []demoRow
 	for _, i := range []int{0, 5, 6} {
 		s := settings[i]
@@ -203,11 +206,11 @@ func TestDemoRows(t *testing.T) {
 			t.Errorf("a broken %s is not noticed", name)
 		}
 	}
-	d := &demoDocument{Rows: []demoRow{{StepSeconds: 1e9, Limit: settings[0].limit, Ranks: 1}}}
-	if err := a.demoText(context.Background(), d, t.TempDir()); err != nil {
+	d := &demoDocument{Rows: []demoRow{{Limit: settings[0].limit, Ranks: 1}, {Limit: settings[4].limit, Ranks: 1}}}
+	if err := a.demoText(context.Background(), d, t.TempDir(), 4); err != nil {
 		t.Fatal(err)
 	}
-	if d.Steps != 1 || d.Loss == 0 || len(d.Text) <= len(demoPrompt) {
+	if d.Steps != 5 || d.Limit != settings[4].limit || d.Loss == 0 || len(d.Text) <= len(demoPrompt) {
 		t.Errorf("got %+v", d)
 	}
 	if err := a.child(context.Background(), nil, d, "train", "--json", "--preset", "nope"); err == nil || advice(err) == "" || !strings.Contains(err.Error(), "no preset") {
