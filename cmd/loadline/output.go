@@ -6,12 +6,20 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
 
 // document prints the verb's one document.
 func (a *app) document(v any) error {
+	a.printing.Lock()
+	defer a.printing.Unlock()
+	return a.documentHeld(v)
+}
+
+// documentHeld is document for who holds a.printing.
+func (a *app) documentHeld(v any) error {
 	a.printed = true
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -25,6 +33,7 @@ func (a *app) document(v any) error {
 
 // eventLog is the file that --events names. A nil log writes nothing, and neither does one that has failed.
 type eventLog struct {
+	mu     sync.Mutex
 	f      *os.File
 	failed bool
 }
@@ -43,7 +52,12 @@ func openEvents(path string) (*eventLog, error) {
 
 // write appends an event. The line goes to the file in one call, so that it is whole whatever happens to the process.
 func (l *eventLog) write(event string, fields map[string]any) error {
-	if l == nil || l.failed {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed {
 		return nil
 	}
 	line := map[string]any{"event": event, "time": time.Now().UTC().Format(time.RFC3339Nano)}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -141,9 +142,8 @@ func (a *app) interruptible(word string) (context.Context, func()) {
 			case <-signals:
 			}
 			if n > 0 {
-				fmt.Fprintln(a.err, "loadline: interrupted twice: stopped at once")
-				fmt.Fprintln(a.err, "  try: --resume goes on from the last checkpoint")
-				os.Exit(codeFailed)
+				a.printing.Lock() // for good: whoever prints a document now is too late
+				os.Exit(exitCode(a.failHeld(advise(errors.New("interrupted twice: stopped at once"), "%s", a.again))))
 			}
 			fmt.Fprintln(a.err, "interrupted: "+word)
 			cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -136,10 +137,14 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
+	a.again = "--resume " + r.Out + " goes on from the last checkpoint"
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
-	eos, err := r.prepare(a)
+	eos, err := r.prepare(ctx, a)
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = advise(errors.New("interrupted before the first step"), "the same command again")
+		}
 		return r.undo(err)
 	}
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
