@@ -43,6 +43,9 @@ var ranks = [][]string{
 	{"planner/frameworks"},
 	{"planner/score"},
 	{"planner"},
+	{"planner/search"},
+	{"planner/writers"},
+	{"planner/logcheck"},
 	{"cmd/loadline"},
 	{".", "e2e", "examples/customblock"},
 }
