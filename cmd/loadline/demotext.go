@@ -18,7 +18,7 @@ const (
 	demoSeq    = 128
 	demoWarmup = 20
 	demoMost   = 4000 // steps at the full learning rate
-	demoPrompt = "Romeo.\n"
+	demoPrompt = "Romeo.\nO,"
 	demoTokens = 160
 )
 
@@ -60,7 +60,7 @@ func (a *app) demoText(ctx context.Context, d *demoDocument, dir string, most in
 	}
 	var g generateDocument
 	err = a.child(ctx, nil, &g, "generate", "--json", "--quiet", "--model", out, "--prompt", demoPrompt, "--max-tokens", strconv.Itoa(demoTokens),
-		"--temperature", "0.7", "--top-k", "40", "--seed", strconv.FormatUint(a.seed, 10))
+		"--temperature", "0.6", "--top-k", "40", "--seed", strconv.FormatUint(a.seed, 10))
 	if err != nil {
 		return fmt.Errorf("generating: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadline/data"
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/serve"
@@ -150,6 +151,8 @@ func advice(err error) string {
 		return "raise --memory"
 	case errors.As(err, &promise):
 		return "this is a fault of loadline: please report it with the command line"
+	case errors.Is(err, data.ErrOtherText):
+		return "give --data, --seq and the model as when the run began; a new run, with another --out, may begin from its model with --model"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "free some space or choose an --out on another disk, then go on with --resume"
 	case errors.Is(err, fs.ErrPermission):

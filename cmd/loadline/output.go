@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 // document prints the verb's one document.
@@ -86,13 +86,26 @@ func (l *eventLog) Close() error {
 	return nil
 }
 
-// table prints rows with aligned columns, numbers to the right. The first row is the heading.
+// table prints rows in columns, the first to the left, the others, which mostly are numbers, to the right. The first row is the heading.
 func table(w io.Writer, rows [][]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t")+"\t")
+		for i, cell := range r {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
 	}
-	t.Flush() // the writer below reports its own errors, and text for people has no other place to go
+	for _, r := range rows {
+		var line strings.Builder
+		for i, cell := range r {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString("  " + pad + cell)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
 }
 
 // grouped writes n with commas between thousands.

@@ -138,21 +138,32 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBar draws a bar into a file, as into a terminal.
+// TestBar draws a bar into a file, as into a wide and a narrow terminal.
 func TestBar(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "screen"))
-	if err != nil {
-		t.Fatal(err)
+	for width, want := range map[int]string{120: "  loss 1  2 tokens/s  ETA 0s  m", 80: " loss 1 2 tok/s ETA 0s 1 MiB/2 "} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "screen"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b := newBar(f, width, "step", 3, 1)
+		b.say("saved")
+		b.set(2, time.Second, "loss 2", "memory 1 MiB")
+		b.set(3, time.Second, "loss 1  2 tokens/s", "memory 1 MiB / 2 MiB")
+		b.close()
+		text, err := os.ReadFile(f.Name())
+		if err != nil || !strings.Contains(string(text), "saved\n") || !strings.Contains(string(text), "step 3/3") || !strings.Contains(string(text), want) {
+			t.Errorf("width %d: got %q, %v, want %q in it", width, text, err, want)
+		}
 	}
-	defer f.Close()
-	b := newBar(f, "step", 3, 1)
-	b.say("saved")
-	b.set(2, time.Second, "loss 2", "memory 1 MiB")
-	b.set(3, time.Second, "loss 1", "memory 1 MiB")
-	b.close()
-	text, err := os.ReadFile(f.Name())
-	if err != nil || !strings.Contains(string(text), "step 3/3") || !strings.Contains(string(text), "loss 1  ETA 0s  memory 1 MiB") {
-		t.Errorf("got %q, %v", text, err)
+}
+
+// TestTable aligns what is wider in bytes than on the screen.
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	table(&b, [][]string{{"a", "shape", "n"}, {"long", "2×3", "10"}, {"×", "", ""}})
+	if got, want := b.String(), "a     shape   n\nlong    2×3  10\n×\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

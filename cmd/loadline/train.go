@@ -28,7 +28,7 @@ func (a *app) trainCommand() *cobra.Command {
 would, trains, and ends with promise against fact. A byte-level BPE of the model's vocabulary is trained on the text
 first, unless the model has a tokenizer.`,
 		Example: `  loadline train --preset llama-tiny --data book.txt --memory 96MiB --recompute auto --out run
-  loadline train --preset llama-tiny --data book.txt --out run --resume run --steps 500
+  loadline train --resume run --data book.txt --memory 96MiB --recompute auto --steps 500
   loadline train --model run --data more.txt --lr 1e-4 --out tuned
   loadline train --preset llama-tiny --data book.txt --ranks 2 --zero 1 --json --events log.jsonl
   loadline train --config run.yaml --steps 20`,
