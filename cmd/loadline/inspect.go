@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -149,7 +150,7 @@ const maxConfigBytes = 1 << 20
 
 func readJSON(path string) (json.RawMessage, error) {
 	text, err := regular.ReadAll(path, maxConfigBytes)
-	if err == nil && !json.Valid(text) {
+	if err == nil && (!json.Valid(text) || !utf8.Valid(text)) {
 		err = fmt.Errorf("%s: it is not JSON", path)
 	}
 	return text, err
