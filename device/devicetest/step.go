@@ -364,7 +364,7 @@ func (s *decoderStep) compareStep(t *testing.T, h host, job *compile.Job) {
 		ty := s.G.Info(o.v).Type
 		tol := o.tol.in(s.half, ty.DType)
 		if o.tol == stepTolerance {
-			tol.abs += unit(s.half) / 128 // the roundings of a key bias' gradient
+			tol.abs += unit(s.half) / 32 // the roundings of a key bias' gradient
 		}
 		if bad := tol.compare(h.floats(o.name, ty, s.G.Bounds), want.floats(o.name, ty, s.G.Bounds), nil); bad != "" {
 			t.Errorf("%s: %s", o.name, bad)
