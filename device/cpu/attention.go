@@ -106,9 +106,9 @@ func float64s(x []float32) []float64 {
 
 // attentionGradParts is how a thread's workspace divides in the backward pass.
 func attentionGradParts(a graph.AttentionSpec, rows int, narrow bool) []int {
-	tile, sums := 0, 0
+	tile, sums, row := 0, 0, 0
 	if narrow {
-		tile, sums = tileRows*a.HeadDim, a.Heads/a.KVHeads*min(rows, a.Context)*a.HeadDim
+		tile, sums, row = tileRows*a.HeadDim, a.Heads/a.KVHeads*min(rows, a.Context)*a.HeadDim, a.HeadDim
 	}
 	return []int{
 		tileRows * keyBlock, tileRows * keyBlock, // probabilities, their gradients
@@ -117,7 +117,7 @@ func attentionGradParts(a graph.AttentionSpec, rows int, narrow bool) []int {
 		kernel.PackedBLen(keyBlock, a.HeadDim),                           // keys
 		keyBlock * a.HeadDim, keyBlock * a.HeadDim, keyBlock * a.HeadDim, // gathered keys or values, dk, dv
 		workAttention(a.HeadDim),
-		tile, sums, a.HeadDim, // output gradients; query gradients of a sequence; a row of the output
+		tile, sums, row, // output gradients; query gradients of a sequence; a row of the output
 	}
 }
 
