@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"loadline/internal/regular"
 	"loadline/model/tokenizer"
 )
 
@@ -35,7 +36,7 @@ func TokenBytes(vocabSize int) int {
 
 // TokenizeFile writes the tokens of the text file at path to a token file at out, and returns how many there are.
 func TokenizeFile(out, path string, t *tokenizer.Tokenizer) (int64, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("data: %w", err)
 	}
@@ -124,7 +125,7 @@ type File struct {
 
 // Open opens a token file. The caller closes it.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

@@ -1,6 +1,12 @@
 package data
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrOtherText is what Stream.Seek says of a place in windows that are not its own.
+var ErrOtherText = errors.New("another text, tokenizer or sequence length")
 
 // Options says which windows a Stream or a Sequence yields.
 type Options struct {
@@ -46,8 +52,8 @@ type Stream struct {
 	windows int64
 	// Invariant: 0 <= pos.Index < windows
 	pos   Position
-	order permutation // of epoch orderOf
-	of    int64
+	order permutation
+	of    int64 // the epoch that order is of
 }
 
 // NewStream returns a Stream at its beginning.
@@ -107,7 +113,7 @@ func (s *Stream) Position() Position { return s.pos }
 func (s *Stream) Seek(p Position) error {
 	switch {
 	case p.Windows != s.windows:
-		return fmt.Errorf("data: the position is in %d windows, the data has %d: another text, tokenizer or sequence length", p.Windows, s.windows)
+		return fmt.Errorf("data: the position is in %d windows, the data has %d: %w", p.Windows, s.windows, ErrOtherText)
 	case p.Seed != s.o.Seed:
 		return fmt.Errorf("data: the position is in the order of seed %d, the stream has seed %d", p.Seed, s.o.Seed)
 	case p.Epoch < 0 || p.Index < 0 || p.Index >= s.windows:

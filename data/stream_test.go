@@ -154,6 +154,9 @@ func TestSeekRefuses(t *testing.T) {
 			t.Errorf("%+v: got %v, want an error with %q", c.pos, err, c.want)
 		}
 	}
+	if err := s.Seek(Position{Windows: 11, Seed: 5}); !errors.Is(err, ErrOtherText) {
+		t.Errorf("other windows: got %v, want ErrOtherText", err)
+	}
 }
 
 // TestOrderChanges checks that the order depends on the seed and the epoch, and is not that of the text.

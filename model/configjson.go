@@ -3,8 +3,9 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
+
+	"loadline/internal/regular"
 )
 
 // maxConfigBytes is the longest config.json that is read.
@@ -229,19 +230,9 @@ func EncodeConfig(c Config) ([]byte, error) {
 
 // ReadConfig reads the config.json at path.
 func ReadConfig(path string) (c Config, err error) {
-	f, err := os.Open(path)
+	data, err := regular.ReadAll(path, maxConfigBytes)
 	if err != nil {
 		return c, fmt.Errorf("model: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return c, fmt.Errorf("model: %w", err)
-	}
-	if len(data) > maxConfigBytes {
-		return c, fmt.Errorf("model: %s: want at most %d bytes", path, maxConfigBytes)
 	}
 	if c, err = DecodeConfig(data); err != nil {
 		return c, fmt.Errorf("%w (in %s)", err, path)

@@ -2,6 +2,8 @@ package train
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"loadline/compile"
 	"loadline/graph"
@@ -79,6 +81,22 @@ func buildGraphs(o *Options) (*graphs, error) {
 	}
 	all.main, all.others = steps[0], steps[1:]
 	return all, nil
+}
+
+// checkTags refuses a tag of recompute that names no part of the forward half.
+func (a *graphs) checkTags(tags []string) error {
+	var parts []string
+	for i := range a.main.Ops {
+		if x := &a.main.Ops[i]; x.Part != "" && x.Phase == graph.Forward && !slices.Contains(parts, x.Part) {
+			parts = append(parts, x.Part)
+		}
+	}
+	for _, tag := range tags {
+		if !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains("."+p+".", "."+tag+".") }) {
+			return bad("recompute", "%q names no part of the model whose values are kept; there are %s", tag, strings.Join(parts, " "))
+		}
+	}
+	return nil
 }
 
 // listStates lists the States of a step's graphs.

@@ -58,6 +58,9 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := gs.checkTags(o.Recompute.Tags); err != nil {
+		return nil, err
+	}
 	c := &compiler{o: &o, dev: dev, fixed: fixed, graphs: gs, small: map[string]*compile.Program{}}
 	if c.others, err = gs.programs(&o); err != nil {
 		return nil, err

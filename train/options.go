@@ -81,6 +81,13 @@ func bad(option, format string, args ...any) error {
 	return &OptionError{option, fmt.Errorf(format, args...)}
 }
 
+// Bounds of what is added and multiplied freely afterwards.
+const (
+	maxRanks      = 1 << 10 // the most that collective/local connects
+	maxStepTokens = 1 << 40 // tokens of one step
+	maxSteps      = 1 << 40
+)
+
 // Validate returns an *OptionError about the first setting that cannot be, or the model's own error.
 func (o *Options) Validate() error {
 	if err := o.graphOptions("step").Validate(o.Config); err != nil {
@@ -96,6 +103,16 @@ func (o *Options) Validate() error {
 		if f.n < f.min {
 			return bad(f.name, "%d: want at least %d", f.n, f.min)
 		}
+	}
+	switch tokens := float64(o.Batch) * float64(o.Seq) * float64(o.Accumulate) * float64(o.Ranks); {
+	case o.Ranks > maxRanks:
+		return bad("ranks", "%d: want at most %d", o.Ranks, maxRanks)
+	case tokens > maxStepTokens:
+		return bad("accumulate", "%d: a step would take %.3g tokens, want at most %.3g", o.Accumulate, tokens, float64(maxStepTokens))
+	case o.Steps > maxSteps:
+		return bad("steps", "%d: want at most %d", o.Steps, maxSteps)
+	case o.Clip > 0 && float32(o.Clip) == 0: // which would mean none
+		return bad("clip", "%g: want 0, or at least %g", o.Clip, math.SmallestNonzeroFloat32)
 	}
 	for _, f := range []struct {
 		name string

@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"loadline/collective"
@@ -48,12 +49,17 @@ func TestValidate(t *testing.T) {
 		"warmup": func(o *Options) { o.Schedule, o.Warmup, o.Decay = WSD, 4, 4 }, "clip": func(o *Options) { o.Clip = -1 },
 		"weight-decay": func(o *Options) { o.WeightDecay = math.Inf(1) }, "head-chunk": func(o *Options) { o.HeadChunk = 100 },
 		"zero": func(o *Options) { o.Zero = 1 }, "optimizer": func(o *Options) { o.Beta2 = 1 }, "memory": func(o *Options) { o.Memory = -1 },
-		"offload": func(o *Options) { o.Offload, o.Machine.Link = true, [4]float64{} }, "keep": func(o *Options) { o.Keep = -1 },
+		"clip ": func(o *Options) { o.Clip = 1e-46 }, "lr ": func(o *Options) { o.LR = 1e39 }, "lr  ": func(o *Options) { o.LR = 1e-60 },
+		"ranks ": func(o *Options) { o.Ranks = 1025 }, "accumulate ": func(o *Options) { o.Accumulate = 1 << 50 },
+		"accumulate  ": func(o *Options) { o.Accumulate, o.Batch = math.MaxInt, 1 }, "steps ": func(o *Options) { o.Steps = math.MaxInt },
+		"warmup ":   func(o *Options) { o.Schedule, o.Warmup, o.Decay = WSD, math.MaxInt, 4 },
+		"recompute": func(o *Options) { o.Recompute = compile.Recompute{Policy: compile.Tags, Tags: []string{"head"}} },
+		"offload":   func(o *Options) { o.Offload, o.Machine.Link = true, [4]float64{} }, "keep": func(o *Options) { o.Keep = -1 },
 	} {
 		o := good
 		change(&o)
 		var bad *OptionError
-		if _, err := Compile(o, ref.New(ref.F32), FixedBytes{}); !errors.As(err, &bad) || bad.Option != flag {
+		if _, err := Compile(o, ref.New(ref.F32), FixedBytes{}); !errors.As(err, &bad) || bad.Option != strings.TrimSpace(flag) {
 			t.Errorf("%s: got %v, want an *OptionError about it", flag, err)
 		}
 	}

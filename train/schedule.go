@@ -42,13 +42,13 @@ func (o *Options) validateSchedule() error {
 	switch {
 	case o.Schedule != Constant && o.Schedule != Cosine && o.Schedule != WSD:
 		return bad("schedule", "%q: want constant, cosine or wsd", o.Schedule)
-	case o.LR <= 0 || math.IsInf(o.LR, 0) || math.IsNaN(o.LR):
-		return bad("lr", "%g: want more than 0", o.LR)
+	case !(float32(o.LR) > 0 && o.LR < math.MaxFloat32): // the device takes it as a float32
+		return bad("lr", "%g: want more than 0, and less than %.3g", o.LR, math.MaxFloat32)
 	case !(o.MinLR >= 0 && o.MinLR <= 1):
 		return bad("min-lr", "%g: want a fraction of the peak, 0 to 1", o.MinLR)
 	case o.Warmup < 0 || o.Decay < 0:
 		return bad("warmup", "%d steps, decay %d: want 0 or more", o.Warmup, o.Decay)
-	case o.Schedule == WSD && o.Warmup+o.Decay > o.Steps:
+	case o.Schedule == WSD && o.Warmup > o.Steps-o.Decay:
 		return bad("warmup", "%d steps and a decay of %d do not fit into %d steps", o.Warmup, o.Decay, o.Steps)
 	}
 	return nil

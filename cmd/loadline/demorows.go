@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +26,8 @@ type demoSetting struct {
 	args  []string
 }
 
-// demoSettings plans the rows: every limit is the least whole MiB that holds the setting; the two of auto lie between its least and what
-// recomputing nothing takes.
+// demoSettings plans the rows: every limit is the least whole MiB that holds the setting. Of the two of auto one lies between what
+// recomputing everything takes and what recomputing nothing does, the other below both, where only nested replay reaches.
 func (a *app) demoSettings() ([]demoSetting, error) {
 	config, batch, err := model.Preset(demoPreset)
 	if err != nil {
@@ -51,13 +50,11 @@ func (a *app) demoSettings() ([]demoSetting, error) {
 		return nil, err
 	}
 	none := whole.Promise.Memory()
-	auto := none
+	at := map[string]mem.Bytes{}
 	for _, l := range least {
-		if l.Policy == "auto" {
-			auto = l.Memory
-		}
+		at[l.Policy] = l.Memory
 	}
-	between := func(part mem.Bytes) mem.Bytes { return up(auto + (none-auto)*part/100) }
+	between := func(low, high string) mem.Bytes { return up((at[low] + at[high]) / 2) }
 	settings := []demoSetting{{"recompute none", up(none), []string{"--recompute", "none"}}}
 	for _, x := range []struct {
 		name   string
@@ -74,10 +71,9 @@ func (a *app) demoSettings() ([]demoSetting, error) {
 			[]string{"--ranks", "2", "--zero", "1", "--batch", fmt.Sprint(batch.Batch / 2)}},
 	} {
 		if x.change == nil {
-			for _, part := range []mem.Bytes{60, 10} {
-				limit := between(part)
-				settings = append(settings, demoSetting{fmt.Sprintf("recompute auto at %v", limit), limit, []string{"--recompute", "auto"}})
-			}
+			auto := []string{"--recompute", "auto"}
+			settings = append(settings, demoSetting{"recompute auto, halfway to none", between("full", "none"), auto},
+				demoSetting{"recompute auto, below full", between("auto", "full"), auto})
 			continue
 		}
 		job, err := run(x.change)
@@ -92,9 +88,17 @@ func (a *app) demoSettings() ([]demoSetting, error) {
 // eventsFD is the descriptor that a child writes its events to.
 const eventsFD = 3
 
-// child runs this program again with args, reads its document into doc, and shows its steps on bar, which may be nil. Its error is the
+// stepEvent is what the event log of a training run says about a step.
+type stepEvent struct {
+	Event string
+	Step  int64
+	Loss  float32
+	Held  mem.Bytes `json:"memory_bytes"`
+}
+
+// child runs this program again with args, reads its document into doc, and gives its steps to show, which may be nil. Its error is the
 // child's own. When ctx is done the child is asked to end early; where that was a deadline, its document is what is wanted.
-func (a *app) child(ctx context.Context, bar progress, doc any, args ...string) error {
+func (a *app) child(ctx context.Context, show func(stepEvent), doc any, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -104,7 +108,7 @@ func (a *app) child(ctx context.Context, bar progress, doc any, args ...string) 
 	var out, text bytes.Buffer
 	c.Stdout, c.Stderr = &out, &text
 	shown := func() {}
-	if bar != nil {
+	if show != nil {
 		from, to, err := os.Pipe()
 		if err != nil {
 			return err
@@ -114,7 +118,7 @@ func (a *app) child(ctx context.Context, bar progress, doc any, args ...string) 
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			showEvents(from, bar)
+			readSteps(from, show)
 		}()
 		shown = func() {
 			to.Close() // ours, after the child's; the reader ends then
@@ -152,24 +156,16 @@ func childError(err error, out []byte, text string) error {
 	return fmt.Errorf("its process: %w", err)
 }
 
-// showEvents shows the steps of an event log.
-func showEvents(from io.Reader, bar progress) {
+// readSteps gives the steps of an event log to show, as they come.
+func readSteps(from io.Reader, show func(stepEvent)) {
 	d := json.NewDecoder(from)
 	for {
-		var e struct {
-			Event   string
-			Step    int64
-			Loss    float32
-			Seconds float64
-			Rate    float64   `json:"tokens_per_second"`
-			Held    mem.Bytes `json:"memory_bytes"`
-		}
+		var e stepEvent
 		if d.Decode(&e) != nil { // the end
 			return
 		}
 		if e.Event == "step" {
-			bar.set(e.Step, time.Duration(e.Seconds*float64(time.Second)),
-				fmt.Sprintf("loss %.4f  %s tokens/s", e.Loss, grouped(int64(e.Rate))), fmt.Sprintf("memory %v", e.Held))
+			show(e)
 		}
 	}
 }

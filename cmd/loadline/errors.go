@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadline/data"
+	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/serve"
 	"loadline/train"
@@ -82,6 +84,13 @@ func exitCode(err error) int {
 
 // fail prints an error, and returns it.
 func (a *app) fail(err error) error {
+	a.printing.Lock()
+	defer a.printing.Unlock()
+	return a.failHeld(err)
+}
+
+// failHeld is fail for who holds a.printing.
+func (a *app) failHeld(err error) error {
 	text, try := oneLine(err.Error()), oneLine(advice(err))
 	fmt.Fprintf(a.err, "loadline: %s\n", text)
 	if try != "" {
@@ -92,7 +101,7 @@ func (a *app) fail(err error) error {
 		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
 	}
 	if a.json && !a.printed {
-		if e := a.document(map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
+		if e := a.documentHeld(map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
 			fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
 		}
 	}
@@ -142,6 +151,8 @@ func advice(err error) string {
 		return "raise --memory"
 	case errors.As(err, &promise):
 		return "this is a fault of loadline: please report it with the command line"
+	case errors.Is(err, data.ErrOtherText):
+		return "give --data, --seq and the model as when the run began; a new run, with another --out, may begin from its model with --model"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "free some space or choose an --out on another disk, then go on with --resume"
 	case errors.Is(err, fs.ErrPermission):
@@ -150,6 +161,8 @@ func advice(err error) string {
 		return "check the path"
 	case errors.Is(err, checkpoint.ErrNone):
 		return "name a directory that loadline train has written, or one with config.json and model.safetensors"
+	case errors.Is(err, regular.ErrNot):
+		return "name a regular file, not a directory, a pipe or a device"
 	}
-	return ""
+	return "look at the file or the setting that this line names"
 }

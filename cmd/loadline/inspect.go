@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/model/safetensors"
 	"loadline/model/tokenizer"
@@ -147,14 +148,7 @@ func (d *inspectDocument) file(path string) (err error) {
 const maxConfigBytes = 1 << 20
 
 func readJSON(path string) (json.RawMessage, error) {
-	s, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if s.Size() > maxConfigBytes {
-		return nil, fmt.Errorf("%s: it has %d bytes, want at most %d", path, s.Size(), maxConfigBytes)
-	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadAll(path, maxConfigBytes)
 	if err == nil && !json.Valid(text) {
 		err = fmt.Errorf("%s: it is not JSON", path)
 	}
@@ -225,6 +219,6 @@ func (d *inspectDocument) print(a *app) {
 		fmt.Fprintf(w, "tokenizer: %d tokens, end of text %d\n", t.Tokens, t.EOS)
 	}
 	if t := d.Training; t != nil {
-		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %d ranks\n", t.Step, t.LastLoss, t.Ranks)
+		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))
 	}
 }

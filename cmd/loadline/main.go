@@ -15,8 +15,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -36,13 +39,18 @@ type app struct {
 	quiet   bool
 	config  string
 
-	log     *eventLog
-	printed bool // the document is out
+	log      *eventLog
+	again    string // what to do after a second interrupt
+	unparsed bool   // the command line could not be read to its end
+
+	printing sync.Mutex // held while the document is printed
+	printed  bool       // it is out
 }
 
 // run is main without the process: it returns the exit code.
-func run(args []string, in io.Reader, out, err io.Writer) int {
-	a := &app{in: in, out: out, err: err, began: time.Now()}
+func run(args []string, in io.Reader, out, err io.Writer) (code int) {
+	a := &app{in: in, out: out, err: err, began: time.Now(), again: "the same command again"}
+	defer a.recover(&code)
 	if seat := os.Getenv(seatVar); seat != "" {
 		return a.serveRank(seat)
 	}
@@ -50,12 +58,34 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	root.SetArgs(args)
 	failure := root.Execute()
 	if failure != nil {
+		a.json = a.json || a.unparsed && asksForJSON(args)
 		failure = a.fail(failure)
 	}
 	if e := a.log.Close(); e != nil && failure == nil {
 		failure = a.fail(e)
 	}
 	return exitCode(failure)
+}
+
+// recover makes a fault of the program an error like any other, with the stack for whoever reports it.
+func (a *app) recover(code *int) {
+	if fault := recover(); fault != nil {
+		fmt.Fprintf(a.err, "%s\n", debug.Stack())
+		*code = exitCode(a.fail(advise(fmt.Errorf("fault of loadline: %v", fault), "please report it with the command line and the lines above")))
+	}
+}
+
+// asksForJSON tells whether --json is on a command line that was not read to it.
+func asksForJSON(args []string) bool {
+	for _, x := range args {
+		switch x {
+		case "--json", "--json=true", "--json=1", "--json=t":
+			return true
+		case "--":
+			return false
+		}
+	}
+	return false
 }
 
 // text is where people's text goes: stdout, unless a document goes there.

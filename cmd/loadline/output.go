@@ -6,12 +6,20 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
+	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // document prints the verb's one document.
 func (a *app) document(v any) error {
+	a.printing.Lock()
+	defer a.printing.Unlock()
+	return a.documentHeld(v)
+}
+
+// documentHeld is document for who holds a.printing.
+func (a *app) documentHeld(v any) error {
 	a.printed = true
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -25,6 +33,7 @@ func (a *app) document(v any) error {
 
 // eventLog is the file that --events names. A nil log writes nothing, and neither does one that has failed.
 type eventLog struct {
+	mu     sync.Mutex
 	f      *os.File
 	failed bool
 }
@@ -43,7 +52,12 @@ func openEvents(path string) (*eventLog, error) {
 
 // write appends an event. The line goes to the file in one call, so that it is whole whatever happens to the process.
 func (l *eventLog) write(event string, fields map[string]any) error {
-	if l == nil || l.failed {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed {
 		return nil
 	}
 	line := map[string]any{"event": event, "time": time.Now().UTC().Format(time.RFC3339Nano)}
@@ -72,13 +86,26 @@ func (l *eventLog) Close() error {
 	return nil
 }
 
-// table prints rows with aligned columns, numbers to the right. The first row is the heading.
+// table prints rows in columns, the first to the left, the others, which mostly are numbers, to the right. The first row is the heading.
 func table(w io.Writer, rows [][]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t")+"\t")
+		for i, cell := range r {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
 	}
-	t.Flush() // the writer below reports its own errors, and text for people has no other place to go
+	for _, r := range rows {
+		var line strings.Builder
+		for i, cell := range r {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString("  " + pad + cell)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
 }
 
 // grouped writes n with commas between thousands.
@@ -88,6 +115,14 @@ func grouped(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// count writes n of something, in the plural unless n is 1.
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // nonNil makes an empty list of no list, so that JSON says [].

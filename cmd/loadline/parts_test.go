@@ -138,21 +138,32 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBar draws a bar into a file, as into a terminal.
+// TestBar draws a bar into a file, as into a wide and a narrow terminal.
 func TestBar(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "screen"))
-	if err != nil {
-		t.Fatal(err)
+	for width, want := range map[int]string{120: "  loss 1  2 tokens/s  ETA 0s  m", 80: " loss 1 2 tok/s ETA 0s 1 MiB/2 "} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "screen"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b := newBar(f, width, "step", 3, 1)
+		b.say("saved")
+		b.set(2, time.Second, "loss 2", "memory 1 MiB")
+		b.set(3, time.Second, "loss 1  2 tokens/s", "memory 1 MiB / 2 MiB")
+		b.close()
+		text, err := os.ReadFile(f.Name())
+		if err != nil || !strings.Contains(string(text), "saved\n") || !strings.Contains(string(text), "step 3/3") || !strings.Contains(string(text), want) {
+			t.Errorf("width %d: got %q, %v, want %q in it", width, text, err, want)
+		}
 	}
-	defer f.Close()
-	b := newBar(f, "step", 3, 1)
-	b.say("saved")
-	b.set(2, time.Second, "loss 2", "memory 1 MiB")
-	b.set(3, time.Second, "loss 1", "memory 1 MiB")
-	b.close()
-	text, err := os.ReadFile(f.Name())
-	if err != nil || !strings.Contains(string(text), "step 3/3") || !strings.Contains(string(text), "loss 1  ETA 0s  memory 1 MiB") {
-		t.Errorf("got %q, %v", text, err)
+}
+
+// TestTable aligns what is wider in bytes than on the screen.
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	table(&b, [][]string{{"a", "shape", "n"}, {"long", "2×3", "10"}, {"×", "", ""}})
+	if got, want := b.String(), "a     shape   n\nlong    2×3  10\n×\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -176,6 +187,9 @@ func TestDemoRows(t *testing.T) {
 		if s.limit >= settings[0].limit {
 			t.Errorf("setting %s takes %v, recompute none %v", s.name, s.limit, settings[0].limit)
 		}
+	}
+	if full, below := settings[1], settings[4]; below.limit >= full.limit {
+		t.Errorf("setting %s takes %v, %s %v", below.name, below.limit, full.name, full.limit)
 	}
 	var rows []demoRow
 	for _, i := range []int{0, 5, 6} {
@@ -203,11 +217,11 @@ func TestDemoRows(t *testing.T) {
 			t.Errorf("a broken %s is not noticed", name)
 		}
 	}
-	d := &demoDocument{Rows: []demoRow{{StepSeconds: 1e9, Limit: settings[0].limit, Ranks: 1}}}
-	if err := a.demoText(context.Background(), d, t.TempDir()); err != nil {
+	d := &demoDocument{Rows: []demoRow{{Limit: settings[0].limit, Ranks: 1}, {Limit: settings[4].limit, Ranks: 1}}}
+	if err := a.demoText(context.Background(), d, t.TempDir(), 4); err != nil {
 		t.Fatal(err)
 	}
-	if d.Steps != 1 || d.Loss == 0 || len(d.Text) <= len(demoPrompt) {
+	if d.Steps != 5 || d.Limit != settings[4].limit || d.Loss == 0 || len(d.Text) <= len(demoPrompt) {
 		t.Errorf("got %+v", d)
 	}
 	if err := a.child(context.Background(), nil, d, "train", "--json", "--preset", "nope"); err == nil || advice(err) == "" || !strings.Contains(err.Error(), "no preset") {

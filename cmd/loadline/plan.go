@@ -97,6 +97,7 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 		return err
 	}
 	a.printPlan(r, job, least)
+	fmt.Fprintf(a.text(), "fits: %v of %v\n", job.Promise.Memory(), r.Options.Memory)
 	if text {
 		for _, p := range job.Programs {
 			fmt.Fprintf(a.text(), "\n%s", p.Text())

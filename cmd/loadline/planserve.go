@@ -57,10 +57,13 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 	}
 	d.Plans = append(d.Plans, servingEntry(r, job, o.Memory))
 	w := a.text()
-	fmt.Fprintf(w, "%s: %s parameters, %d sequences of %d tokens, %d blocks of %d\n", r.Name, grouped(o.Config.Params()),
-		job.Options.MaxSeqs, job.Options.Context, job.Options.Blocks, job.Options.BlockSize)
+	fmt.Fprintf(w, "%s: %s parameters, %s of %d tokens, %s of %d\n", r.Name, grouped(o.Config.Params()),
+		count(job.Options.MaxSeqs, "sequence"), job.Options.Context, count(job.Options.Blocks, "KV block"), job.Options.BlockSize)
 	fmt.Fprintf(w, "limit %v: %s\n", o.Memory, r.LimitFrom)
 	printPeak(w, job.Promise)
+	if d.Fits {
+		fmt.Fprintf(w, "fits: %v of %v\n", job.Promise.Memory(), o.Memory)
+	}
 	pass := job.Programs[0].Text()
 	if text {
 		fmt.Fprintf(w, "\n%s", pass)

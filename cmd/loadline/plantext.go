@@ -25,7 +25,10 @@ func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
 	}
 	fmt.Fprintf(w, "branches: %s\n", strings.Join(branches, ", "))
 	fmt.Fprintf(w, "chosen: %s; saved activations %v\n", why(job), job.SavedActivationBytes())
+	seconds := job.Seconds()
 	fmt.Fprintf(w, "given up: %s\n", gaveUp(job))
+	fmt.Fprintf(w, "time: %s a step, %s tokens/s, modelled for a %s machine\n", milliseconds(seconds),
+		grouped(int64(float64(r.Options.Sequences()*r.Options.Seq)/seconds)), r.Options.Machine.Name)
 	fmt.Fprintf(w, "least memory: %s\n", leastText(least))
 }
 
@@ -39,7 +42,8 @@ func (r *trainRun) printHead(w io.Writer) {
 	if o.Ranks > 1 {
 		batch += fmt.Sprintf(" × %d ranks", o.Ranks)
 	}
-	fmt.Fprintf(w, "%s: %s parameters, %s a step, %d steps, %d threads\n", r.Name, grouped(o.Config.Params()), batch, o.Steps, r.Threads)
+	fmt.Fprintf(w, "%s: %s parameters, %s a step, %s, learning rate %g %s, %s\n", r.Name, grouped(o.Config.Params()), batch,
+		count(o.Steps, "step"), o.LR, o.Schedule, count(r.Threads, "thread"))
 	fmt.Fprintf(w, "limit %v a process: %s\n", o.Memory, r.LimitFrom)
 }
 
@@ -49,7 +53,15 @@ func gaveUp(job *train.Job) string {
 	if s.Again <= 0 {
 		return "nothing: no activation is computed twice"
 	}
-	return fmt.Sprintf("%.1f%% of a step's modelled time, to compute activations again", 100*s.Again/s.Seconds)
+	return fmt.Sprintf("%s a step, to compute activations again", milliseconds(s.Again*float64(job.Options.Accumulate)))
+}
+
+// milliseconds writes a time of a step, short ones with a decimal.
+func milliseconds(seconds float64) string {
+	if ms := 1000 * seconds; ms < 10 {
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return grouped(int64(1000*seconds+0.5)) + " ms"
 }
 
 func leastText(all []train.Least) string {

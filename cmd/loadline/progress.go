@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +30,10 @@ func (a *app) newProgress(what string, all, done int64) progress {
 	if a.quiet {
 		return silent{}
 	}
-	if f, ok := a.err.(*os.File); ok && terminal(f) {
-		return newBar(f, what, all, done)
+	if f, ok := a.err.(*os.File); ok {
+		if width := terminal(f); width > 0 {
+			return newBar(f, width, what, all, done)
+		}
 	}
 	return &lines{w: a.err, what: what, all: all, last: time.Now()}
 }
@@ -41,10 +45,13 @@ func (a *app) say(format string, args ...any) {
 	}
 }
 
-// terminal reports whether f is a terminal that has room for a bar.
-func terminal(f *os.File) bool {
+// terminal returns how wide the terminal is that f is; 0 means that there is no room for a bar, or that f is none.
+func terminal(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil && size.Col > 0
+	if err != nil || size.Row == 0 {
+		return 0
+	}
+	return int(size.Col)
 }
 
 type silent struct{}
@@ -94,15 +101,22 @@ func (a *average) left(n int64) time.Duration {
 
 // bar is a bar on a terminal.
 type bar struct {
-	p    *mpb.Progress
-	b    *mpb.Bar
-	all  int64
-	eta  average
-	text atomic.Pointer[string]
+	p     *mpb.Progress
+	b     *mpb.Bar
+	all   int64
+	eta   average
+	short *strings.Replacer // nil where there is room
+	text  atomic.Pointer[string]
 }
 
-func newBar(f *os.File, what string, all, done int64) *bar {
+// roomy is the width of a terminal from which on the text beside a bar need not be cut short.
+const roomy = 110
+
+func newBar(f *os.File, width int, what string, all, done int64) *bar {
 	b := &bar{all: all}
+	if width < roomy {
+		b.short = strings.NewReplacer("memory ", "", "tokens/s", "tok/s", "  ", " ", " / ", "/")
+	}
 	empty := ""
 	b.text.Store(&empty)
 	b.p = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithAutoRefresh())
@@ -115,7 +129,10 @@ func newBar(f *os.File, what string, all, done int64) *bar {
 
 func (b *bar) set(step int64, took time.Duration, result, memory string) {
 	b.eta.add(took)
-	text := fmt.Sprintf(" %s  ETA %v  %s", result, b.eta.left(b.all-step), memory)
+	text := fmt.Sprintf("  %s  ETA %v  %s", result, b.eta.left(b.all-step), memory)
+	if b.short != nil {
+		text = b.short.Replace(text)
+	}
 	b.text.Store(&text)
 	b.b.SetCurrent(step)
 }
@@ -141,9 +158,8 @@ func (a *app) interruptible(word string) (context.Context, func()) {
 			case <-signals:
 			}
 			if n > 0 {
-				fmt.Fprintln(a.err, "loadline: interrupted twice: stopped at once")
-				fmt.Fprintln(a.err, "  try: --resume goes on from the last checkpoint")
-				os.Exit(codeFailed)
+				a.printing.Lock() // for good: whoever prints a document now is too late
+				os.Exit(exitCode(a.failHeld(advise(errors.New("interrupted twice: stopped at once"), "%s", a.again))))
 			}
 			fmt.Fprintln(a.err, "interrupted: "+word)
 			cancel()

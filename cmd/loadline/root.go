@@ -13,6 +13,9 @@ import (
 // version is what --version prints, besides the commit if the build knows it.
 const version = "0.1.0"
 
+// maxThreads bounds --threads: each thread has a stack, and scratch in every plan.
+const maxThreads = 1024
+
 // rootCommand builds the whole command line.
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -46,7 +49,10 @@ Every step is compiled into a program whose peak memory is known before it runs,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		a.unparsed = true
+		return flagError(c, err)
+	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON document on stdout at the end; text goes to stderr")
 	f.StringVar(&a.events, "events", "", "append a JSON line for each event to `FILE`")
@@ -63,6 +69,9 @@ Every step is compiled into a program whose peak memory is known before it runs,
 		}
 		if a.threads < 0 {
 			return usage("leave --threads out to use all cores", "--threads %d: want at least 1", a.threads)
+		}
+		if a.threads > maxThreads {
+			return usage("leave --threads out to use all cores", "--threads %d: want at most %d", a.threads, maxThreads)
 		}
 		var err error
 		a.log, err = openEvents(a.events)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +28,7 @@ func (a *app) trainCommand() *cobra.Command {
 would, trains, and ends with promise against fact. A byte-level BPE of the model's vocabulary is trained on the text
 first, unless the model has a tokenizer.`,
 		Example: `  loadline train --preset llama-tiny --data book.txt --memory 96MiB --recompute auto --out run
-  loadline train --preset llama-tiny --data book.txt --out run --resume run --steps 500
+  loadline train --resume run --data book.txt --memory 96MiB --recompute auto --steps 500
   loadline train --model run --data more.txt --lr 1e-4 --out tuned
   loadline train --preset llama-tiny --data book.txt --ranks 2 --zero 1 --json --events log.jsonl
   loadline train --config run.yaml --steps 20`,
@@ -136,10 +137,14 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
+	a.again = "--resume " + r.Out + " goes on from the last checkpoint"
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
-	eos, err := r.prepare(a)
+	eos, err := r.prepare(ctx, a)
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = advise(errors.New("interrupted before the first step"), "the same command again")
+		}
 		return r.undo(err)
 	}
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos

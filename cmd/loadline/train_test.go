@@ -90,6 +90,12 @@ func TestTrain(t *testing.T) {
 	if !slices.Equal(again.Losses, d.Losses) || !slices.Equal(again.ValLosses, d.ValLosses) || again.StepSeconds != 0 {
 		t.Errorf("resumed: got losses %v and %v, want %v and %v", again.Losses, again.ValLosses, d.Losses, d.ValLosses)
 	}
+	if r := loadline(t, append(args[:len(args):len(args)], "--resume", out)...); r.code != 0 || !strings.Contains(r.out, "nothing left to do: 6 steps of 6") {
+		t.Errorf("resumed: got exit code %d and %s%s", r.code, r.out, r.err)
+	}
+	if r := loadline(t, append(args[:len(args):len(args)], "--resume", out, "--steps", "7", "--data", val)...); r.code != codeFailed || !strings.Contains(r.err, "  try: give --data") {
+		t.Errorf("resumed with another text: got exit code %d and %s", r.code, r.err)
+	}
 	if r := loadline(t, args...); r.code != codeUsage {
 		t.Errorf("--out that exists: got exit code %d, want 2", r.code)
 	}

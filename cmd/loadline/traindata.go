@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"loadline/data"
 	"loadline/data/corpus"
+	"loadline/internal/regular"
 	"loadline/model/tokenizer"
 	"loadline/train/checkpoint"
 )
@@ -22,7 +24,7 @@ func (r *trainRun) readable() error {
 		if path == "" {
 			continue
 		}
-		f, err := os.Open(path)
+		f, err := regular.Open(path)
 		if err != nil {
 			return fmt.Errorf("data: %w", err)
 		}
@@ -39,22 +41,37 @@ func (r *trainRun) readable() error {
 	return nil
 }
 
-// text opens the training text.
-func (r *trainRun) text() (io.ReadCloser, error) {
-	if r.data == "" {
-		return io.NopCloser(corpus.Text()), nil
+// openText opens a text; no path is the embedded one. Reading it fails once ctx is done.
+func openText(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == "" {
+		return &stoppable{ctx, corpus.Text(), io.NopCloser(nil)}, nil
 	}
-	f, err := os.Open(r.data)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	return f, nil
+	return &stoppable{ctx, f, f}, nil
+}
+
+// stoppable is a reader until ctx is done.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+	io.Closer
+}
+
+// Read implements io.Reader.
+func (s *stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
 }
 
 // prepare makes the tokenizer and the token files in Out, and returns the tokens that end a text. What an earlier run of the same
 // texts has left is used again.
-func (r *trainRun) prepare(a *app) (eos []int, err error) {
-	t, err := r.tokenizer(a)
+func (r *trainRun) prepare(ctx context.Context, a *app) (eos []int, err error) {
+	t, err := r.tokenizer(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +79,11 @@ func (r *trainRun) prepare(a *app) (eos []int, err error) {
 		return nil, advise(fmt.Errorf("tokenizer: it has %d tokens, the model %d", n, r.Options.Config.VocabSize), "use the model's own tokenizer.json")
 	}
 	keep := map[string]bool{}
-	if r.Tokens, err = r.tokenize(a, t, r.data, keep); err != nil {
+	if r.Tokens, err = r.tokenize(ctx, a, t, r.data, keep); err != nil {
 		return nil, err
 	}
 	if r.valData != "" {
-		if r.ValTokens, err = r.tokenize(a, t, r.valData, keep); err != nil {
+		if r.ValTokens, err = r.tokenize(ctx, a, t, r.valData, keep); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +100,7 @@ func (r *trainRun) prepare(a *app) (eos []int, err error) {
 }
 
 // tokenizer loads the tokenizer of the checkpoint or model, or trains one, and leaves it in Out.
-func (r *trainRun) tokenizer(a *app) (*tokenizer.Tokenizer, error) {
+func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer, error) {
 	r.Tokenizer = filepath.Join(r.Out, checkpoint.TokenizerName)
 	from := ""
 	if r.Weights != "" {
@@ -109,7 +126,7 @@ func (r *trainRun) tokenizer(a *app) (*tokenizer.Tokenizer, error) {
 		return t, copyFile(r.Tokenizer, from)
 	}
 	a.say("training a tokenizer of %d tokens\n", r.Options.Config.VocabSize)
-	text, err := r.text()
+	text, err := openText(ctx, r.data)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +138,7 @@ func (r *trainRun) tokenizer(a *app) (*tokenizer.Tokenizer, error) {
 }
 
 // tokenize makes the token file of a text, unless it is there, and returns its path.
-func (r *trainRun) tokenize(a *app, t *tokenizer.Tokenizer, path string, keep map[string]bool) (string, error) {
+func (r *trainRun) tokenize(ctx context.Context, a *app, t *tokenizer.Tokenizer, path string, keep map[string]bool) (string, error) {
 	key, err := r.key(path)
 	if err != nil {
 		return "", err
@@ -134,11 +151,13 @@ func (r *trainRun) tokenize(a *app, t *tokenizer.Tokenizer, path string, keep ma
 	}
 	if path != "" {
 		a.say("tokenizing %s\n", path)
-		_, err = data.TokenizeFile(out, path, t)
-	} else {
-		_, err = data.Tokenize(out, corpus.Text(), t)
 	}
-	return out, err
+	text, err := openText(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	_, err = data.Tokenize(out, text, t)
+	return out, errors.Join(err, text.Close())
 }
 
 // tokensPrefix begins the name of every token file in Out.
@@ -147,7 +166,7 @@ const tokensPrefix = "tokens-"
 // key names a text as it is now together with the tokenizer.
 func (r *trainRun) key(path string) (string, error) {
 	h := sha256.New()
-	f, err := os.Open(r.Tokenizer)
+	f, err := regular.Open(r.Tokenizer)
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +224,7 @@ func (r *trainRun) longEnough() error {
 
 // copyFile makes path a copy of from, under its name only when it is whole.
 func copyFile(path, from string) (err error) {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}
@@ -224,7 +243,7 @@ func copyFile(path, from string) (err error) {
 
 // saveTokenizer writes the tokenizer into a checkpoint.
 func (r *trainRun) saveTokenizer(w io.Writer) error {
-	f, err := os.Open(r.Tokenizer)
+	f, err := regular.Open(r.Tokenizer)
 	if err != nil {
 		return err
 	}

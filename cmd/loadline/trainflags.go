@@ -44,7 +44,7 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.StringVar(&t.valData, "val-data", "", "text `FILE` to evaluate on")
 	f.IntVar(&t.evalEvery, "eval-every", 0, "evaluate after every `N` steps and at the end; 0 is at the end alone")
 	f.StringVar(&t.out, "out", "", "`DIR` for checkpoints; it must not exist (default: --resume, or the first free runs/NAME-N)")
-	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out")
+	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out; the run's other flags are not kept: give them again")
 	f.IntVar(&t.steps, "steps", d.Steps, "steps in all, resumed ones included")
 	f.IntVar(&t.saveEvery, "save-every", 100, "save after every `N` steps and at the end; 0 is at the end alone")
 	f.IntVar(&t.keep, "keep", d.Keep, "newest checkpoints that stay; 0 keeps all")

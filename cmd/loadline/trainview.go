@@ -101,6 +101,8 @@ func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
 	switch {
 	case d.Interrupted:
 		fmt.Fprintf(t, "interrupted after step %d of %d; go on with --resume %s\n", d.Steps, r.Options.Steps, r.Out)
+	case d.StepSeconds == 0 && len(d.Losses) > 0:
+		fmt.Fprintf(t, "nothing left to do: %s of %d are done, loss %.4f; a larger --steps goes on\n", count(int(d.Steps), "step"), r.Options.Steps, d.Losses[len(d.Losses)-1])
 	case len(d.Losses) > 0:
 		fmt.Fprintf(t, "step %d of %d: loss %.4f, %s tokens/s\n", d.Steps, r.Options.Steps, d.Losses[len(d.Losses)-1], grouped(int64(d.TokensPerSecond)))
 	}

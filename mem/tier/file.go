@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"loadline/internal/regular"
 	"loadline/mem"
 )
 
@@ -40,7 +41,7 @@ func TempFile(l *mem.Ledger, p mem.Purpose, dir string, n mem.Bytes) (*FileStore
 
 // OpenFile opens a file that exists, to read only. It books nothing.
 func OpenFile(path string) (*FileStore, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("tier: %w", err)
 	}

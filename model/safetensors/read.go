@@ -5,6 +5,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"loadline/internal/regular"
 )
 
 // File is an open file. It may be read from any number of goroutines.
@@ -17,7 +19,7 @@ type File struct {
 
 // Open opens a file and checks it. The caller closes it.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
@@ -33,9 +35,6 @@ func open(f *os.File) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("safetensors: not a regular file")
 	}
 	infos, meta, err := readHeader(f, st.Size())
 	if err != nil {

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"loadline/internal/regular"
 )
 
 // maxFileBytes bounds a tokenizer.json; vocabularies of 150,000 tokens take about 11 MB.
@@ -86,7 +87,7 @@ func readMerges(p []byte) ([][]string, error) {
 // Load reads a tokenizer.json file. Reading allocates about fifteen bytes of heap for each byte of the file; HeapBytes of
 // them stay.
 func Load(path string) (*Tokenizer, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}

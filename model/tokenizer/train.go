@@ -12,6 +12,9 @@ type TrainOptions struct {
 	// MaxWords bounds the different words that are counted; 0 means 65,536, or eight for each token asked for where that
 	// is more. When there are more, the rarer half is forgotten, so that memory does not grow with the text.
 	MaxWords int
+	// MaxWordBytes bounds the bytes of those words together, in the same way; 0 means sixteen for each of MaxWords. Words of a
+	// language have eight; runs of letters without spaces, as in base64 or random bytes, have many more.
+	MaxWordBytes int
 }
 
 // Validate reports the first option that makes no sense.
@@ -21,6 +24,9 @@ func (o TrainOptions) Validate() error {
 	}
 	if o.MaxWords < 0 {
 		return fmt.Errorf("tokenizer: maximum of words is %d, want 0 or more", o.MaxWords)
+	}
+	if o.MaxWordBytes < 0 {
+		return fmt.Errorf("tokenizer: maximum of bytes of words is %d, want 0 or more", o.MaxWordBytes)
 	}
 	return nil
 }
@@ -47,7 +53,10 @@ func Train(text io.Reader, vocabSize int, o TrainOptions) (*Tokenizer, error) {
 	if o.MaxWords == 0 {
 		o.MaxWords = max(1<<16, 8*vocabSize)
 	}
-	words, err := countWords(text, o.MaxWords)
+	if o.MaxWordBytes == 0 {
+		o.MaxWordBytes = 16 * o.MaxWords
+	}
+	words, err := countWords(text, o.MaxWords, o.MaxWordBytes)
 	if err != nil {
 		return nil, err
 	}

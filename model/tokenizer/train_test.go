@@ -92,7 +92,7 @@ func TestTrainForgetsRareWords(t *testing.T) {
 		}
 		w.Close()
 	}()
-	words, err := countWords(r, 500)
+	words, err := countWords(r, 500, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +105,33 @@ func TestTrainForgetsRareWords(t *testing.T) {
 		}
 	}
 	t.Errorf("the most frequent word has been forgotten")
+}
+
+// TestTrainForgetsLongWords counts words of a text that has no spaces: their bytes are bounded too, and what is frequent survives.
+func TestTrainForgetsLongWords(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		for i := range 50000 {
+			fmt.Fprintf(w, "%d often", uint64(i)*7919*7919*7919)
+			fmt.Fprint(w, strings.Repeat(" ", i%2), strings.Repeat("x", maxWordBytes-1))
+		}
+		w.Close()
+	}()
+	const most = 4096
+	words, err := countWords(r, 500, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, often := 0, int64(0)
+	for _, w := range words {
+		bytes += len(w.text)
+		if strings.HasPrefix(w.text, " often") {
+			often += w.count
+		}
+	}
+	if bytes > most || often < 49000 {
+		t.Errorf("got words of %d bytes, %d of them the frequent ones, want at most %d and about 50000", bytes, often, most)
+	}
 }
 
 func TestTrainStopsWhenNothingRepeats(t *testing.T) {
@@ -127,6 +154,7 @@ func TestTrainRefuses(t *testing.T) {
 		{1 << 21, TrainOptions{}, "vocabulary size is 2097152"},
 		{300, TrainOptions{MinCount: -1}, "minimum count is -1"},
 		{300, TrainOptions{MaxWords: -1}, "maximum of words is -1"},
+		{300, TrainOptions{MaxWordBytes: -1}, "maximum of bytes of words is -1"},
 	} {
 		if _, err := Train(strings.NewReader("text"), c.vocab, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d, %+v: got %v, want an error with %q", c.vocab, c.o, err, c.want)

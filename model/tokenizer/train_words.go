@@ -21,12 +21,14 @@ type countedWord struct {
 type wordCounter struct {
 	index map[string]int32
 	words []countedWord // in order of first appearance
-	limit int
+	bytes int           // of all words
+	limit int           // of words
+	most  int           // of bytes
 }
 
 // countWords counts the words of a text, EndOfText left out, and returns them in order of first appearance.
-func countWords(text io.Reader, limit int) ([]countedWord, error) {
-	c := &wordCounter{index: make(map[string]int32), limit: limit}
+func countWords(text io.Reader, limit, most int) ([]countedWord, error) {
+	c := &wordCounter{index: make(map[string]int32), limit: limit, most: most}
 	var a added
 	if err := a.init([]addedToken{{content: EndOfText}}, 1); err != nil {
 		return nil, err
@@ -50,9 +52,10 @@ func (c *wordCounter) add(word []byte) {
 		c.words[i].count++
 		return
 	}
-	if len(c.words) == c.limit {
+	if len(c.words) > 0 && (len(c.words) == c.limit || c.bytes+len(word) > c.most) {
 		c.forget()
 	}
+	c.bytes += len(word)
 	text := string(word)
 	c.index[text] = int32(len(c.words))
 	c.words = append(c.words, countedWord{text, 1})
@@ -70,7 +73,9 @@ func (c *wordCounter) forget() {
 	order = order[:len(order)/2]
 	slices.Sort(order)
 	clear(c.index)
+	c.bytes = 0
 	for n, i := range order {
+		c.bytes += len(c.words[i].text)
 		c.words[n] = c.words[i]
 		c.index[c.words[n].text] = int32(n)
 	}

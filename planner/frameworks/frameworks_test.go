@@ -236,3 +236,39 @@ func TestOptimizers(t *testing.T) {
 		}
 	}
 }
+
+// TestStages checks that the stages of a pipeline hold all parameters between them, and that the first keeps the most
+// micro-batches.
+func TestStages(t *testing.T) {
+	s := model(t, "Qwen3-8B")
+	base := Job{Shape: s, Ranks: 4, PP: 4, MicroBatch: 1, GlobalBatch: 64, Seq: 4096}
+	weights := 0.0
+	var activations []mem.Bytes
+	for stage := range 4 {
+		base.Stage = stage
+		e, err := Megatron(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights += float64(e.Usage[mem.Device][mem.Weights])
+		activations = append(activations, e.Usage[mem.Device][mem.Activations])
+	}
+	if want := 2 * float64(s.Params()); math.Abs(weights/want-1) > 0.01 {
+		t.Errorf("got %.4g bytes of weights over the stages, want %.4g", weights, want)
+	}
+	if r := float64(activations[3]) / float64(activations[0]); math.Abs(r-4) > 0.01 {
+		t.Errorf("got %.2f times the last stage's activations on the first of four, want 4", r)
+	}
+	base.Stage, base.GlobalBatch = 3, 1
+	if e, err := Megatron(base); err != nil || math.Abs(float64(e.Usage[mem.Device][mem.Activations])/float64(activations[0])-1) > 0.01 {
+		t.Errorf("one micro-batch: got %v of activations, %v, want %v", e.Usage[mem.Device][mem.Activations], err, activations[0])
+	}
+	base.Stage, base.GlobalBatch, base.ChunkLayers = 3, 64, 3
+	if e, err := Megatron(base); err != nil || float64(e.Usage[mem.Device][mem.Activations]) <= 4*float64(activations[0]) {
+		t.Errorf("interleaved: got %v on the first stage, %v, want more than four times %v", e.Usage[mem.Device][mem.Activations], err, activations[0])
+	}
+	base.Stage = 4
+	if _, err := Megatron(base); err == nil {
+		t.Error("stage 4 of 4: got no error")
+	}
+}

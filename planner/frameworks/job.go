@@ -52,6 +52,9 @@ type Job struct {
 	ChunkLayers                int // layers of a virtual pipeline stage; 0 for one stage a rank
 	Shard                      Sharding
 	LayersPerRank              int // 0 for an even split
+	// Stage is the pipeline stage that is asked about, counted from the last: 0 is the last, PP−1 the first. Only
+	// Megatron tells them apart; the others answer for the largest.
+	Stage int
 
 	MicroBatch, GlobalBatch, Seq int
 
@@ -179,6 +182,9 @@ func (j *Job) check() error {
 		if n.n < 0 || n.n > 1<<27 {
 			return fmt.Errorf("frameworks: %s: got %d, want 0 to 2^27", n.name, n.n)
 		}
+	}
+	if j.Stage < 0 || j.Stage > 0 && j.Stage >= max(1, j.PP) {
+		return fmt.Errorf("frameworks: pipeline stage %d from the last, want 0 to %d", j.Stage, max(1, j.PP)-1)
 	}
 	if j.Seq == 0 {
 		return fmt.Errorf("frameworks: a job without a sequence length")

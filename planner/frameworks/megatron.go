@@ -2,7 +2,6 @@ package frameworks
 
 import (
 	"math"
-	"slices"
 
 	"loadline/mem"
 	"loadline/planner/shape"
@@ -23,8 +22,7 @@ func megatronWorkspace(capability, cp int) float64 {
 	return 0.095 * gib
 }
 
-// Megatron predicts Megatron-Core with Transformer Engine, on the rank of the last pipeline stage, as its allocator
-// counts. Sources: megatron/core/distributed/param_and_grad_buffer.py (gradients), optimizer/distrib_optimizer.py
+// Megatron predicts Megatron-Core with Transformer Engine, on a rank of one pipeline stage, as its allocator counts. Sources: megatron/core/distributed/param_and_grad_buffer.py (gradients), optimizer/distrib_optimizer.py
 // (states), transformer/*.py and extensions/transformer_engine.py (what a layer keeps), pipeline_parallel/schedules.py
 // (how many chunks wait), tensor_parallel/cross_entropy.py (the head), arXiv 2205.05198.
 func Megatron(j Job) (Estimate, error) {
@@ -61,7 +59,7 @@ type megatron struct {
 	step    float64 // what only the optimizer's step holds
 }
 
-// stage returns the layers that the last stage holds, as positions in the model.
+// stage returns the layers that the stage holds, as positions in the model.
 func (m *megatron) stage() []int {
 	depth, pp := m.s.Depth(), max(1, m.PP)
 	n := (depth + pp - 1) / pp
@@ -72,18 +70,37 @@ func (m *megatron) stage() []int {
 		n = min(depth, m.LayersPerRank)
 	}
 	var layers []int
-	if v := m.ChunkLayers; v > 0 && pp > 1 { // chunk c of the last rank ends at layer (c+1)·v·pp
-		for end := depth; end > 0 && len(layers) < n; end -= v * pp {
+	if v := m.ChunkLayers; v > 0 && pp > 1 { // the last rank's chunks end at the last layer, v·pp before it, ...
+		for end := depth - v*m.Stage; end > 0 && len(layers) < n; end -= v * pp {
 			for i := max(0, end-v); i < end; i++ {
 				layers = append(layers, i)
 			}
 		}
 		return layers
 	}
-	for i := depth - n; i < depth; i++ {
+	for i := max(0, depth-n*(m.Stage+1)); i < depth-n*m.Stage; i++ {
 		layers = append(layers, i)
 	}
 	return layers
+}
+
+// last and first tell which ends of the model the stage holds.
+func (m *megatron) last() bool  { return m.Stage == 0 }
+func (m *megatron) first() bool { return m.Stage == max(1, m.PP)-1 }
+
+// alive returns how many times what the stage keeps of one micro-batch waits at once: schedules.py runs as many
+// forwards ahead as there are stages after this one, and interleaved ones twice that and all but one of the chunks.
+func (m *megatron) alive(layers int) float64 {
+	micro := math.Inf(1)
+	if m.GlobalBatch > 0 {
+		micro = max(1, float64(m.GlobalBatch)*one(m.CP)/(m.data()*one(m.MicroBatch)))
+	}
+	if v := m.ChunkLayers; v > 0 && m.PP > 1 && layers > v {
+		chunks := float64(layers) / float64(v)
+		ahead := (chunks-1)*float64(m.PP) + 2*float64(m.Stage) + 1
+		return min(ahead, chunks*micro) / chunks
+	}
+	return min(float64(m.Stage+1), micro)
 }
 
 // states adds weights, gradients and optimizer state. Gradients are one fp32 buffer of every parameter
@@ -153,14 +170,16 @@ func (m *megatron) params() (shared, expert float64) {
 		shared += m.blockParams(i)
 		expert += m.s.ExpertParams(i) / (one(m.EP) * m.etp)
 	}
-	shared += m.embed() // the head, or its copy of a tied embedding
-	if m.PP <= 1 {
+	if m.last() { // the head, or its copy of a tied embedding
+		shared += m.embed()
+	}
+	if m.first() {
 		shared += float64(m.s.Positions) * float64(m.s.Hidden)
-		if !m.s.Tied {
+		if !m.s.Tied || !m.last() {
 			shared += m.embed()
 		}
 	}
-	if m.MTPDepth > 0 { // an extra layer, shared by the depths, and a projection of two streams into one
+	if m.MTPDepth > 0 && m.last() { // an extra layer, shared by the depths, and a projection of two streams into one
 		last := m.s.Depth() - 1
 		shared += m.blockParams(last) + 2*float64(m.s.Hidden)*float64(m.s.Hidden)/m.tp
 		expert += m.s.ExpertParams(last) / (one(m.EP) * m.etp)
@@ -169,141 +188,4 @@ func (m *megatron) params() (shared, expert float64) {
 		}
 	}
 	return shared, expert
-}
-
-// activations adds what waits for the backward pass, and the head.
-func (m *megatron) activations() {
-	layers := m.stage()
-	kept, group := m.recomputed(layers)
-	if v := m.ChunkLayers; v > 0 && m.PP > 1 && len(layers) > 0 {
-		// schedules.py, interleaved 1F1B: the last rank runs (chunks−1)·PP forwards before its first backward.
-		chunks := float64(len(layers)) / float64(v)
-		alive := (chunks-1)*float64(m.PP) + 1
-		kept = kept / chunks * alive
-	}
-	h, v := float64(m.s.Hidden), m.vocab()/m.tp
-	head := m.t * (6*v + 4*h/m.sp)
-	for i := range m.MTPDepth {
-		_ = i
-		kept += m.layer(m.s.Depth()-1) + m.t*8*h/m.sp
-		head += m.t * 4 * v // each depth's probabilities wait in fp32
-	}
-	if m.OffloadActs {
-		m.host[mem.Activations] += kept
-		kept = kept / float64(max(1, len(layers)))
-	}
-	if m.Local { // dot_product_attention.py multiplies into one global buffer
-		m.add(mem.Workspace, 2*float64(m.s.Heads)*m.t*float64(m.Seq)/m.tp)
-	}
-	head = max(head, group)
-	if kept+head < m.step {
-		m.add(mem.Grads, m.step)
-		return
-	}
-	m.add(mem.Activations, kept)
-	m.add(mem.Workspace, head)
-}
-
-func (m *megatron) recomputes(module string) bool {
-	return m.Recompute == Selective && slices.Contains(m.Modules, module)
-}
-
-// recomputed returns what the layers of a stage keep of a micro-batch, and what the largest group of them needs when
-// it is computed again. --recompute-method uniform keeps the input of every so many layers, block recomputes so many
-// layers of a chunk and keeps all of the others (transformer_block.py, _checkpointed_forward).
-func (m *megatron) recomputed(layers []int) (kept, group float64) {
-	if m.Recompute != Full {
-		for _, i := range layers {
-			kept += m.layer(i)
-		}
-		return kept, 0
-	}
-	input := 2 * float64(m.s.Hidden) * m.t / m.sp
-	chunk := len(layers)
-	if m.ChunkLayers > 0 && m.PP > 1 {
-		chunk = m.ChunkLayers
-	}
-	every := max(1, m.UniformLayers)
-	run := 0.0
-	for n, i := range layers {
-		if m.BlockLayers > 0 && n%chunk >= m.BlockLayers {
-			kept += m.layer(i)
-			continue
-		}
-		if n%every == 0 {
-			kept += input
-			run = 0
-		}
-		run += m.layer(i)
-		group = max(group, run)
-	}
-	return kept, group
-}
-
-// layer returns what layer i keeps of a micro-batch if it is not computed again.
-func (m *megatron) layer(i int) float64 {
-	h, l := float64(m.s.Hidden), m.s.Layers[i]
-	norm := 8 * h / m.sp // two norms: input and output, which the next matrix product keeps
-	if m.Dropout {
-		norm += 2 * h / m.sp // masks of one byte
-	}
-	if m.recomputes("layernorm") {
-		norm -= 4 * h / m.sp
-	}
-	return m.t * (norm + m.mixer(l) + m.mlp(l))
-}
-
-// mixer returns bytes a token inside attention.
-func (m *megatron) mixer(l shape.Layer) float64 {
-	heads := float64(m.s.Heads)
-	scores := 0.0
-	if m.Unfused && l.Mixer != shape.Recurrent && !m.recomputes("core_attn") {
-		pair := 2.0 // the softmax
-		if m.Dropout {
-			pair = 5 // a mask, and what is left
-		}
-		scores = pair * heads * float64(m.Seq) / m.tp
-	}
-	switch l.Mixer {
-	case shape.Attention:
-		q, k := heads*float64(l.HeadDim), float64(l.KVHeads*l.HeadDim)
-		return scores + (4*q+4*k)/m.tp
-	case shape.Latent:
-		qk, v := heads*float64(m.s.NopeDim+m.s.RopeDim), heads*float64(m.s.VDim)
-		down := 4 * float64(m.s.QRank+m.s.KVRank) / m.sp // and their norms
-		up := 2 * (qk + heads*float64(m.s.NopeDim) + v) / m.tp
-		core := 2 * (2*qk + v + v) / m.tp // rotated query and key, value, output
-		if m.recomputes("mla_up_proj") {
-			up = 0
-		}
-		return scores + down + up + core
-	case shape.Recurrent:
-		return 2 * 8 * float64(m.s.Hidden) / m.tp
-	}
-	return 0
-}
-
-// mlp returns bytes a token inside the MLP or the experts.
-func (m *megatron) mlp(l shape.Layer) float64 {
-	acts := 4.0 // before and after the activation function
-	if m.s.Gated {
-		acts = 6
-	}
-	n := 0.0
-	if l.FFN > 0 && !m.recomputes("mlp") {
-		n += acts * float64(l.FFN) / m.tp
-	}
-	if l.Experts > 0 && !m.recomputes("moe") && !m.recomputes("moe_layer") {
-		n += acts * float64(m.s.SharedFFN) / m.tp
-		acts = 6 // experts.py multiplies by the router's probability after the activation, and keeps what it multiplies
-		// Tokens are dispatched from sequence shards, and gathered over the ranks that share an expert.
-		spread := m.sp / m.etp
-		wide := acts * float64(m.s.ExpertFFN) / m.etp
-		if m.recomputes("moe_act") {
-			wide -= 2 * float64(m.s.ExpertFFN) / m.etp
-		}
-		n += float64(m.s.TopK) / spread * (wide + 4*float64(m.s.Hidden))
-		n += 8 * float64(l.Experts) / m.sp // router's logits and probabilities in fp32
-	}
-	return n
 }

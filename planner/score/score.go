@@ -152,7 +152,7 @@ func measuredBytes(r *Row) (float64, string) {
 	if !ok || v <= 0 {
 		return 0, fmt.Sprintf("value %q is not a positive number", r.Value)
 	}
-	if g, ok := num(r.ValueGiB); ok && g > 0 && isMemory(r.Unit) {
+	if g, ok := num(r.ValueGiB); ok && g > 0 && (r.Unit == "" || isMemory(r.Unit)) {
 		return g * (1 << 30), ""
 	}
 	switch strings.ToLower(r.Unit) {

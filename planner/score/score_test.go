@@ -80,6 +80,7 @@ func TestUnits(t *testing.T) {
 		{Row{Value: "2", Unit: "GiB"}, 2 << 30},
 		{Row{Value: "2", Unit: "bytes"}, 2},
 		{Row{Value: "9", Unit: "GB", ValueGiB: "2"}, 2 << 30},
+		{Row{Value: "9", ValueGiB: "2"}, 2 << 30},
 	} {
 		if got, why := measuredBytes(&c.r); got != c.want || why != "" {
 			t.Errorf("%+v: got %g %q, want %g", c.r, got, why, c.want)

@@ -5,22 +5,22 @@
 package kernel
 
 //go:noescape
-func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro2AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro2AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro3AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro3AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro4AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro4AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro5AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro5AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro6AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro6AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
 func packARowsAVX2(kc int, src *float32, lda int, rows int, dst *float32)

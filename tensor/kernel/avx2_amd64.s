@@ -382,14 +382,15 @@ DATA avx2_counters<>+48(SB)/8, $0x0000000000000006
 DATA avx2_counters<>+56(SB)/8, $0x0000000000000007
 GLOBL avx2_counters<>(SB), RODATA|NOPTR, $64
 
-// func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro1AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro1AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -412,6 +413,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14
@@ -459,14 +462,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro2AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro2AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro2AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro2AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -497,6 +501,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14
@@ -562,14 +568,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro3AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro3AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro3AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro3AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -608,6 +615,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14
@@ -691,14 +700,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro4AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro4AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro4AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro4AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -745,6 +755,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14
@@ -846,14 +858,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro5AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro5AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro5AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro5AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -908,6 +921,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14
@@ -1027,14 +1042,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro6AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro6AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·micro6AVX2(SB), NOSPLIT, $0-41
+TEXT ·micro6AVX2(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -1115,6 +1131,8 @@ start:
 	JZ         tail
 
 loop:
+	PREFETCHT0   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (BX), Y14

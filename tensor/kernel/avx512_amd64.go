@@ -5,76 +5,76 @@
 package kernel
 
 //go:noescape
-func micro1AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro1AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro2AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro2AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro3AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro3AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro4AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro4AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro5AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro5AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro6AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro6AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro7AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro7AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro8AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro8AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro9AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro9AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro10AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro10AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro11AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro11AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro12AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+func micro12AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs1AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs1AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs2AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs2AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs3AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs3AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs4AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs4AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs5AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs5AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs6AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs6AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs7AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs7AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs8AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs8AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs9AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs9AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs10AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs10AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs11AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs11AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs12AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+func microPairs12AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
 func packARowsAVX512(kc int, src *float32, ld int, lines int, dst *float32)

@@ -644,14 +644,15 @@ DATA avx512_counters<>+48(SB)/8, $0x0000000000000006
 DATA avx512_counters<>+56(SB)/8, $0x0000000000000007
 GLOBL avx512_counters<>(SB), RODATA|NOPTR, $64
 
-// func micro1AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro1AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro1AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro1AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -665,7 +666,6 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 
@@ -675,6 +675,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -722,14 +724,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro2AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro2AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro2AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro2AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -746,13 +749,11 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 
@@ -762,6 +763,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -827,14 +830,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro3AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro3AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro3AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro3AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -854,19 +858,16 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 
@@ -876,6 +877,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -959,14 +962,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro4AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro4AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro4AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro4AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -989,25 +993,21 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 
@@ -1017,6 +1017,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -1118,14 +1120,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro5AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro5AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro5AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro5AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -1151,31 +1154,26 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 
@@ -1185,6 +1183,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -1304,14 +1304,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro6AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro6AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro6AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro6AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -1340,37 +1341,31 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 
@@ -1380,6 +1375,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -1517,14 +1514,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro7AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro7AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro7AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro7AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -1556,43 +1554,36 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 
@@ -1602,6 +1593,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -1757,14 +1750,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro8AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro8AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro8AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro8AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -1799,49 +1793,41 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 
@@ -1851,6 +1837,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -2024,14 +2012,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro9AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro9AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro9AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro9AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -2069,55 +2058,46 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 
@@ -2127,6 +2107,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -2318,14 +2300,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro10AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro10AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro10AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro10AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -2366,61 +2349,51 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 
@@ -2430,6 +2403,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -2639,14 +2614,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro11AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro11AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro11AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro11AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -2690,67 +2666,56 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
 
@@ -2760,6 +2725,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -2987,14 +2954,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func micro12AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool)
+// func micro12AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·micro12AVX512(SB), NOSPLIT, $0-41
+TEXT ·micro12AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -3041,73 +3009,61 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z22, Z22, Z22
 	VXORPS     Z23, Z23, Z23
 
@@ -3115,56 +3071,46 @@ start:
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	MOVQ       AX, DI
 	SHRQ       $0x02, DI
 	JZ         tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -3410,14 +3356,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs1AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs1AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs1AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs1AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -3431,7 +3378,6 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 
@@ -3441,6 +3387,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -3498,14 +3446,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs2AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs2AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs2AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs2AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -3522,13 +3471,11 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 
@@ -3538,6 +3485,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -3623,14 +3572,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs3AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs3AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs3AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs3AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -3650,19 +3600,16 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 
@@ -3672,6 +3619,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -3785,14 +3734,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs4AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs4AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs4AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs4AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -3815,25 +3765,21 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 
@@ -3843,6 +3789,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -3984,14 +3932,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs5AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs5AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs5AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs5AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -4017,31 +3966,26 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 
@@ -4051,6 +3995,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -4220,14 +4166,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs6AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs6AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs6AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs6AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -4256,37 +4203,31 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 
@@ -4296,6 +4237,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -4493,14 +4436,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs7AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs7AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs7AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs7AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -4532,43 +4476,36 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 
@@ -4578,6 +4515,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -4803,14 +4742,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs8AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs8AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs8AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs8AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -4845,49 +4785,41 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 
@@ -4897,6 +4829,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -5150,14 +5084,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs9AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs9AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs9AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs9AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -5195,55 +5130,46 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 
@@ -5253,6 +5179,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -5534,14 +5462,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs10AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs10AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs10AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs10AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -5582,61 +5511,51 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 
@@ -5646,6 +5565,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -5955,14 +5876,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs11AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs11AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs11AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs11AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -6006,67 +5928,56 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
 
@@ -6076,6 +5987,8 @@ start:
 	JZ   tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28
@@ -6413,14 +6326,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func microPairs12AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool)
+// func microPairs12AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·microPairs12AVX512(SB), NOSPLIT, $0-41
+TEXT ·microPairs12AVX512(SB), NOSPLIT, $0-56
 	MOVQ    kc+0(FP), AX
 	MOVQ    a+8(FP), BX
 	MOVQ    b+16(FP), CX
 	MOVQ    c+24(FP), DX
 	MOVQ    ldc+32(FP), SI
+	MOVQ    next+48(FP), R8
 	SHLQ    $0x02, SI
 	MOVB    acc+40(FP), DI
 	TESTB   DI, DI
@@ -6467,73 +6381,61 @@ fresh:
 	MOVQ       DX, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	VXORPS     Z22, Z22, Z22
 	VXORPS     Z23, Z23, Z23
 
@@ -6541,56 +6443,46 @@ start:
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	ADDQ       SI, DI
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 124(DI)
 	MOVQ       AX, DI
 	SHRQ       $0x02, DI
 	JZ         tail
 
 loop:
+	PREFETCHT1   (R8)
+	ADDQ         $0x40, R8
 	VMOVUPS      (CX), Z24
 	VMOVUPS      64(CX), Z25
 	VBROADCASTSS (BX), Z28

@@ -10,21 +10,21 @@ var (
 		packA: packAWideAVX2, packB: packBPairsAVX2, widen: widenPanelAVX2}
 )
 
-func microAVX2(kc int, a, b, c []float32, ldc, rows int, acc bool) {
+func microAVX2(kc int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
 	_, _, _ = a[kc*tileM-1], b[kc*tileN-1], c[(rows-1)*ldc+tileN-1]
 	switch rows {
 	case 1:
-		micro1AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro1AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 2:
-		micro2AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro2AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 3:
-		micro3AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro3AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 4:
-		micro4AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro4AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 5:
-		micro5AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro5AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	default:
-		micro6AVX2(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro6AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	}
 }
 

@@ -17,64 +17,64 @@ var (
 		micro: microPairsAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512}
 )
 
-func microAVX512(kc int, a, b, c []float32, ldc, rows int, acc bool) {
+func microAVX512(kc int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
 	_, _, _ = a[kc*tileM512-1], b[kc*tileN512-1], c[(rows-1)*ldc+tileN512-1]
 	switch rows {
 	case 1:
-		micro1AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro1AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 2:
-		micro2AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro2AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 3:
-		micro3AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro3AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 4:
-		micro4AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro4AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 5:
-		micro5AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro5AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 6:
-		micro6AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro6AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 7:
-		micro7AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro7AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 8:
-		micro8AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro8AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 9:
-		micro9AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro9AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 10:
-		micro10AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro10AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	case 11:
-		micro11AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro11AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	default:
-		micro12AVX512(kc, &a[0], &b[0], &c[0], ldc, acc)
+		micro12AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
 	}
 }
 
-func microPairsAVX512(steps int, a, b, c []float32, ldc, rows int, acc bool) {
+func microPairsAVX512(steps int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
 	_, _, _ = a[steps*tileM512-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
 	pairs := (*uint16)(unsafe.Pointer(&b[0]))
 	switch rows {
 	case 1:
-		microPairs1AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs1AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 2:
-		microPairs2AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs2AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 3:
-		microPairs3AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs3AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 4:
-		microPairs4AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs4AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 5:
-		microPairs5AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs5AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 6:
-		microPairs6AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs6AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 7:
-		microPairs7AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs7AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 8:
-		microPairs8AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs8AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 9:
-		microPairs9AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs9AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 10:
-		microPairs10AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs10AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	case 11:
-		microPairs11AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs11AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	default:
-		microPairs12AVX512(steps, &a[0], pairs, &c[0], ldc, acc)
+		microPairs12AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
 	}
 }
 

@@ -14,7 +14,7 @@ var (
 		packA: packAWideGeneric, packB: packBPairsGeneric, widen: widenPairsGeneric}
 )
 
-func microGeneric(steps int, a, b, c []float32, ldc, rows int, acc bool) {
+func microGeneric(steps int, a, b, c []float32, ldc, rows int, acc bool, _ *float32) {
 	for r := range rows {
 		var s [tileN]float32
 		row := c[r*ldc:][:tileN]

@@ -13,8 +13,9 @@ import "unsafe"
 type product struct {
 	m, n, kb int
 	pairs    bool
-	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of packed panels.
-	micro func(steps int, a, b, c []float32, ldc, rows int, acc bool)
+	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of packed panels. From next on it
+	// may ask the cache for 16 dwords every four steps, and does not read them.
+	micro func(steps int, a, b, c []float32, ldc, rows int, acc bool, next *float32)
 	// widen turns a panel of pairs into one of two steps for each, or is nil.
 	widen func(steps int, src, dst []float32)
 	// packA fills the panel of a (rows,kc), of which it may leave absent rows and padA dwords undefined.
@@ -223,6 +224,10 @@ func (p *product) block(c Mat, a operand, bp []float32, acc, fresh bool, w work)
 		for j := 0; j < c.Cols; j += p.n {
 			n := min(p.n, c.Cols-j)
 			bj := bp[j/p.n*pb:][:pb]
+			next := bp // the first panel is next after the last
+			if j+p.n < c.Cols {
+				next = bp[(j/p.n+1)*pb:]
+			}
 			if p.widen != nil {
 				p.widen(steps, bj, w.wide)
 				bj = w.wide
@@ -231,14 +236,15 @@ func (p *product) block(c Mat, a operand, bp []float32, acc, fresh bool, w work)
 				r := min(p.m, mb-i)
 				ai := w.a[i/p.m*pa:][:pa]
 				ct := c.Data[(i0+i)*c.RowStride+j:]
+				asked := &next[min(i/p.m*inner*4, pb-1)] // in parts, a tile each
 				if n == p.n {
-					p.micro(inner, ai, bj, ct, c.RowStride, r, acc)
+					p.micro(inner, ai, bj, ct, c.RowStride, r, acc, asked)
 					continue
 				}
 				for q := 0; acc && q < r; q++ {
 					copy(w.tile[q*p.n:], ct[q*c.RowStride:][:n])
 				}
-				p.micro(inner, ai, bj, w.tile, p.n, r, acc)
+				p.micro(inner, ai, bj, w.tile, p.n, r, acc, asked)
 				for q := range r {
 					copy(ct[q*c.RowStride:][:n], w.tile[q*p.n:])
 				}

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"loadline/data"
+	"loadline/internal/regular"
 )
 
 // format is the version of trainer.json.
@@ -80,18 +79,9 @@ func (s *State) Check(agree map[string]string) error {
 // ReadState reads trainer.json of the checkpoint at path.
 func ReadState(path string) (*State, error) {
 	name := filepath.Join(path, TrainerName)
-	st, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, damaged(path, fmt.Errorf("%s is missing", TrainerName))
-	case err != nil:
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	case st.Size() > maxTrainerBytes:
-		return nil, damaged(path, fmt.Errorf("%s has %d bytes, want at most %d", TrainerName, st.Size(), maxTrainerBytes))
-	}
-	p, err := os.ReadFile(name)
+	p, err := regular.ReadAll(name, maxTrainerBytes)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
+		return nil, missing(path, TrainerName, err)
 	}
 	s := new(State)
 	if err := json.Unmarshal(p, s); err != nil {
@@ -114,12 +104,10 @@ func (s *State) Verify(path string) error {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		got, err := sum(filepath.Join(path, n))
+		got, err := sum(filepath.Join(path, n), s.Files[n].Bytes)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return damaged(path, fmt.Errorf("%s is missing", n))
 		case err != nil:
-			return fmt.Errorf("checkpoint: %w", err)
+			return missing(path, n, err)
 		case got.Bytes != s.Files[n].Bytes:
 			return damaged(path, fmt.Errorf("%s has %d bytes, want %d", n, got.Bytes, s.Files[n].Bytes))
 		case got.CRC32C != s.Files[n].CRC32C:
@@ -129,11 +117,19 @@ func (s *State) Verify(path string) error {
 	return nil
 }
 
-// sum reads a file and returns its size and checksum.
-func sum(path string) (FileInfo, error) {
-	f, err := os.Open(path)
+// sum reads a file and returns its size and checksum. One that has not the bytes that are wanted is not read: it may be of any length.
+// Any number will do where want is negative.
+func sum(path string, want int64) (FileInfo, error) {
+	f, err := regular.Open(path)
 	if err != nil {
 		return FileInfo{}, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return FileInfo{}, errors.Join(err, f.Close())
+	}
+	if want >= 0 && st.Size() != want {
+		return FileInfo{Bytes: st.Size()}, f.Close()
 	}
 	h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	n, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, 64<<10))

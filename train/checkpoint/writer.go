@@ -150,7 +150,7 @@ func (w *Writer) verify(s *State) error {
 	s.Files = map[string]FileInfo{}
 	for _, n := range names {
 		path := filepath.Join(w.temp, n.Name())
-		if s.Files[n.Name()], err = sum(path); err != nil {
+		if s.Files[n.Name()], err = sum(path, -1); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // gemm emits micro-kernels of 1 to 6 rows by 16 columns over packed panels (6 floats of A and 16 of B a
-// step). The accumulators start from zero or from C, so each element is one chain of FMAs.
+// step). The accumulators start from zero or from C, so each element is one chain of FMAs. Every four steps
+// they ask for a line from next on, the panel of B that follows.
 func gemm() {
 	for rows := 1; rows <= 6; rows++ {
 		micro(rows)
@@ -18,13 +19,14 @@ func gemm() {
 
 func micro(rows int) {
 	const unroll = 4
-	fn(fmt.Sprintf("micro%d", rows), "func(kc int, a, b, c *float32, ldc int, acc bool)")
-	kc, a, b, c, ldc, t := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI
+	fn(fmt.Sprintf("micro%d", rows), "func(kc int, a, b, c *float32, ldc int, acc bool, next *float32)")
+	kc, a, b, c, ldc, t, next := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI, reg.R8
 	Load(Param("kc"), kc)
 	Load(Param("a"), a)
 	Load(Param("b"), b)
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
+	Load(Param("next"), next)
 	SHLQ(Imm(2), ldc)
 	startTile(rows, c, ldc, t)
 	step := func(u int) {
@@ -41,6 +43,8 @@ func micro(rows int) {
 	SHRQ(Imm(2), t)
 	JZ(LabelRef("tail"))
 	Label("loop")
+	PREFETCHT0(mem(next, 0))
+	ADDQ(Imm(64), next)
 	for u := range unroll {
 		step(u)
 	}

@@ -1,0 +1,165 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// near is the part of the best speed that a plan may give up for a smaller peak.
+const near = 0.02
+
+// pool is every plan that was looked at.
+type pool struct {
+	fits, over []Plan
+}
+
+// Plans answers a question. An error is an *Invalid, a name that no card has, or a shape that is none.
+func Plans(q Question) (*Answer, error) {
+	if err := q.normalize(); err != nil {
+		return nil, err
+	}
+	all, level := q.search()
+	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Plans: []Plan{}}
+	if len(all.fits) == 0 {
+		if len(all.over) == 0 {
+			return nil, &Invalid{What: "what is held", Got: q.held(), Why: "no system plans it together", Nearest: "the same without one of these"}
+		}
+		least := slices.MinFunc(all.over, func(a, b Plan) int { return cmp.Or(cmp.Compare(a.OOMChance, b.OOMChance), cmp.Compare(a.Peak, b.Peak)) })
+		q.finish(&least, level)
+		a.Plans = append(a.Plans, least)
+		a.Next = q.rescue(&least)
+		return a, nil
+	}
+	a.Fits = true
+	a.Plans = q.best(all.fits)
+	for i := range a.Plans {
+		q.finish(&a.Plans[i], level)
+		if i > 0 {
+			a.Plans[i].Why = "beside the best, with " + difference(&a.Plans[0].Config, &a.Plans[i].Config) + ", " + against(&a.Plans[i], &a.Plans[0])
+		}
+	}
+	a.Next = nextUp(&a.Plans[0], all.over)
+	return a, nil
+}
+
+// search walks the space of every system, with what changes answers only where nothing else fits. It returns the
+// level that it reached.
+func (q *Question) search() (all pool, level int) {
+	for level = range 2 {
+		all = pool{}
+		for _, system := range Frameworks(q.Task) {
+			if q.Framework != "any" && q.Framework != system {
+				continue
+			}
+			q.walk(system, level, func(c Config) bool {
+				p, err := q.evaluate(c)
+				if err != nil {
+					return false
+				}
+				if p.Fits() {
+					all.fits = append(all.fits, p)
+					return true
+				}
+				all.over = append(all.over, p)
+				return false
+			})
+		}
+		if len(all.fits) > 0 {
+			break
+		}
+	}
+	return all, level
+}
+
+// evaluate predicts one configuration.
+func (q *Question) evaluate(c Config) (Plan, error) {
+	if q.Task == Serve {
+		return q.serving(c)
+	}
+	return q.training(c)
+}
+
+// compare orders plans by the question's objective, the better one first.
+func (q *Question) compare(a, b *Plan) int {
+	switch q.Objective {
+	case Cost:
+		return cmp.Compare(a.cost(), b.cost())
+	case Fewest:
+		if c := cmp.Compare(a.Ranks, b.Ranks); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(b.TokensPerSecond, a.TokensPerSecond)
+}
+
+// close tells whether a is as good as best, or nearly.
+func (q *Question) close(a, best *Plan) bool {
+	switch q.Objective {
+	case Cost:
+		return a.cost() <= best.cost()*(1+near)
+	case Fewest:
+		if a.Ranks != best.Ranks {
+			return false
+		}
+	}
+	return a.TokensPerSecond >= best.TokensPerSecond*(1-near)
+}
+
+// best returns three plans that differ in more than a batch: the smallest of those nearly as good as the best, then
+// the best of what is left.
+func (q *Question) best(fits []Plan) []Plan {
+	// first returns the best plan of a kind that is not among those taken.
+	var taken []Config
+	first := func() *Plan {
+		var best *Plan
+		for i := range fits {
+			p := &fits[i]
+			if best != nil && cmp.Or(q.compare(p, best), cmp.Compare(p.Peak, best.Peak)) >= 0 {
+				continue
+			}
+			if !slices.Contains(taken, p.Config.kind()) {
+				best = p
+			}
+		}
+		return best
+	}
+	top := first()
+	chosen := top
+	for i := range fits {
+		if q.close(&fits[i], top) && fits[i].Peak < chosen.Peak {
+			chosen = &fits[i]
+		}
+	}
+	var out []Plan
+	for p := chosen; p != nil && len(out) < 3; p = first() {
+		out = append(out, *p)
+		taken = append(taken, p.Config.kind())
+	}
+	return out
+}
+
+// kind is the configuration without what only tunes it.
+func (c Config) kind() Config {
+	c.MicroBatch, c.Accumulate, c.GPULayers, c.Recompute, c.LossHead = 0, 0, 0, "", ""
+	if c.System == "sglang" { // the same memory and time by these formulas
+		c.System = "vllm"
+	}
+	return c
+}
+
+// against says how a plan compares with another.
+func against(p, o *Plan) string {
+	speed := p.TokensPerSecond/o.TokensPerSecond - 1
+	size := fmt.Sprintf("%v less", o.Peak-p.Peak)
+	if p.Peak > o.Peak {
+		size = fmt.Sprintf("%v more", p.Peak-o.Peak)
+	}
+	switch {
+	case speed < -0.0005:
+		return fmt.Sprintf("takes %.1f%% longer with %s", 100*(1/(1+speed)-1), size)
+	case speed < 0.0005:
+		return "is as fast with " + size
+	}
+	return fmt.Sprintf("is %.1f%% faster with %s", 100*speed, size)
+}

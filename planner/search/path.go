@@ -1,0 +1,134 @@
+package search
+
+import (
+	"fmt"
+	"strings"
+
+	"loadline/mem"
+)
+
+// path retraces the decision tree of memory techniques, every branch with the numbers that decide it here.
+func (q *Question) path(p *Plan, level int) []string {
+	if q.Task == Serve {
+		return q.servingPath(p, level)
+	}
+	c, s := &p.Config, q.Shape
+	params := float64(s.Params())
+	room := p.usable
+	whole := mem.Bytes(16 * params)
+	out := []string{}
+	switch {
+	case c.Adapter == "none" && whole > room:
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than a card's %v: states have to be shared, offloaded or shrunk", count(params), whole, room))
+	case c.Adapter == "none":
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of a card's %v", count(params), whole, room))
+	default:
+		out = append(out, because(fmt.Sprintf("an adapter of rank %d trains %s of %s parameters, so that gradients and moments are small", c.AdapterRank, count(loraParams(q, c.AdapterRank)), count(params)),
+			q.whatIf(p, "full training", func(c *Config) { c.Adapter = "none" })))
+	}
+	out = append(out, q.precision(p))
+	out = append(out, because(fmt.Sprintf("ranks: data %d × tensor %d × pipeline %d × context %d, experts over %d", c.DP, c.TP, c.PP, c.CP, c.EP),
+		q.whatIf(p, fmt.Sprintf("tensor %d", 2*c.TP), func(c *Config) { c.TP *= 2 }), q.whatIf(p, fmt.Sprintf("tensor %d", c.TP/2), func(c *Config) { c.TP = max(1, c.TP/2) }),
+		q.whatIf(p, fmt.Sprintf("pipeline %d", 2*c.PP), func(c *Config) { c.PP *= 2 }), q.whatIf(p, fmt.Sprintf("pipeline %d", c.PP/2), func(c *Config) { c.PP = max(1, c.PP/2) })))
+	var stages []string
+	for z := range 4 {
+		stages = append(stages, q.whatIf(p, fmt.Sprintf("stage %d", z), func(c *Config) { c.ZeRO = z }))
+	}
+	out = append(out, because(fmt.Sprintf("ZeRO stage %d: %s", c.ZeRO, zeroWords[c.ZeRO]), stages...))
+	var policies []string
+	for _, r := range []string{"none", "selective", "full"} {
+		policies = append(policies, q.whatIf(p, r, func(c *Config) { c.Recompute = r }))
+	}
+	out = append(out, because("recompute "+c.Recompute, policies...))
+	var offloads []string
+	for _, o := range []string{"none", "optimizer", "weights", "optimizer,weights"} {
+		offloads = append(offloads, q.whatIf(p, o, func(c *Config) { c.Offload = o }))
+	}
+	out = append(out, because("offload "+c.Offload, offloads...))
+	if c.Optimizer != "adamw" {
+		out = append(out, because("optimizer "+c.Optimizer+", since nothing with full states fits", q.whatIf(p, "adamw", func(c *Config) { c.Optimizer = "adamw" })))
+	}
+	other := map[string]string{"full": "chunked", "chunked": "full"}[c.LossHead]
+	out = append(out, because("loss head "+c.LossHead, q.whatIf(p, other, func(c *Config) { c.LossHead = other })))
+	out = append(out, because(fmt.Sprintf("micro-batch %d of %d tokens, %d a step", c.MicroBatch, q.Seq, c.Accumulate),
+		q.whatIf(p, fmt.Sprint(2*c.MicroBatch), func(c *Config) { c.MicroBatch *= 2 }), q.whatIf(p, fmt.Sprint(c.MicroBatch/2), func(c *Config) { c.MicroBatch /= 2 })))
+	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
+}
+
+var zeroWords = [...]string{"every rank holds all states", "optimizer states shared", "gradients too", "weights too, gathered when used"}
+
+// precision explains the number format of training.
+func (q *Question) precision(p *Plan) string {
+	c := p.Config
+	var other []string
+	if q.Machine.Card.FP8 > 0 && c.Precision != "fp8" {
+		other = append(other, q.whatIf(p, "fp8, which has to be asked for,", func(c *Config) { c.Precision = "fp8" }))
+	}
+	why := map[string]string{
+		"bf16": "BF16 has FP32's range, so that no loss scaling is needed",
+		"fp16": "FP16, since the card has no BF16: losses are scaled, and overflowing steps skipped",
+		"fp8":  "FP8 products as asked for; what waits for the backward pass stays in 16 bits, so that memory does not change",
+	}[c.Precision]
+	if c.Precision == "fp16" && !strings.Contains(q.Machine.Card.Notes, "no bf16") {
+		why = "FP16 as asked for: losses are scaled, and overflowing steps skipped"
+	}
+	if c.Adapter == "qlora" {
+		why += "; the frozen weights are in NF4, 4.5 bits each, since 16 bits do not fit"
+	}
+	return because(why, other...)
+}
+
+// servingPath explains a serving plan.
+func (q *Question) servingPath(p *Plan, level int) []string {
+	c, s := &p.Config, q.Shape
+	out := []string{fmt.Sprintf("%s parameters are %v in 16 bits, of a card's %v", count(float64(s.Params())), mem.Bytes(2*s.Params()), p.usable)}
+	var formatWords []string
+	for _, f := range formats {
+		if f.name != c.Quant && (f.name == "bf16" || f.gguf == (c.System == "llamacpp")) && (f.name != "fp8" || q.Machine.Card.FP8 > 0) && c.Quant != "stored" && (level > 0 || !f.coarse) {
+			formatWords = append(formatWords, q.whatIf(p, f.name, func(c *Config) { c.Quant = f.name }))
+		}
+	}
+	what := map[string]string{
+		"bf16": "weights in 16 bits", "fp8": "weights and products in FP8: half the bytes to read, twice the arithmetic", "awq-int4": "W4A16: a quarter of the bytes to read for every token",
+		"stored": "weights as the file stores them",
+	}[c.Quant]
+	if what == "" {
+		what = fmt.Sprintf("weights in %s, %.2f bits each", strings.ToUpper(c.Quant), bitsOf(q.stored(c)))
+	}
+	if cost := perplexity(c.Quant); cost != "" {
+		what += ", " + cost
+	}
+	out = append(out, because(what, formatWords...))
+	kv := s.KVElemsAt(q.Context)*kvBits(c.KVType)/8 + s.StateBytes()
+	token := float64(s.KVElemsPerToken()) * kvBits(c.KVType) / 8
+	cache := fmt.Sprintf("keys and values in %s: %v a token, %v a sequence of %d, %v for %d", c.KVType, mem.Bytes(token), mem.Bytes(kv), q.Context, mem.Bytes(kv*float64(q.Concurrency)), q.Concurrency)
+	if c.System == "vllm" || c.System == "sglang" {
+		cache += "; paged, so that only tokens that exist take room, and prefixes are shared"
+	}
+	out = append(out, because(cache, q.whatIf(p, "8 bits", func(c *Config) {
+		c.KVType = "fp8"
+		if c.System == "llamacpp" {
+			c.KVType = "q8_0"
+		}
+	})))
+	if c.System == "llamacpp" {
+		out = append(out, because(fmt.Sprintf("%d of %d layers on the cards", c.GPULayers, s.Depth()), q.whatIf(p, "one more", func(c *Config) {
+			c.GPULayers = min(s.Depth(), c.GPULayers+1)
+		})))
+	} else {
+		out = append(out, because(fmt.Sprintf("tensor %d × pipeline %d, %d replicas", c.TP, c.PP, c.DP),
+			q.whatIf(p, fmt.Sprintf("tensor %d", 2*c.TP), func(c *Config) { c.TP *= 2 }), q.whatIf(p, fmt.Sprintf("tensor %d", c.TP/2), func(c *Config) { c.TP = max(1, c.TP/2) })))
+	}
+	return append(out, fmt.Sprintf("a token follows the last after %.3g ms, bound by %s", 1e3*p.StepSeconds, p.Bound))
+}
+
+// count writes a number of parameters.
+func count(n float64) string {
+	switch {
+	case n >= 1e12:
+		return fmt.Sprintf("%.3g T", n/1e12)
+	case n >= 1e9:
+		return fmt.Sprintf("%.3g B", n/1e9)
+	}
+	return fmt.Sprintf("%.3g M", n/1e6)
+}

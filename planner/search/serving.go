@@ -1,0 +1,307 @@
+package search
+
+import (
+	"slices"
+	"strings"
+
+	"loadline/mem"
+	"loadline/planner/frameworks"
+	"loadline/planner/hardware"
+)
+
+// format is a type that weights are served in.
+type format struct {
+	name    string
+	bits    float64
+	gguf    bool
+	coarse  bool // changes answers noticeably: fewer than four bits
+	perplex string
+}
+
+// formats are what weights are served in, with the bits of a weight. Those of llama.cpp are of a whole file of
+// Llama-2-7B, whose mix of types other models share.
+var formats = []format{
+	{"bf16", 16, false, false, ""}, {"fp8", 8.002, false, false, ""}, {"awq-int4", 4.156, false, false, "+0.13 perplexity on Llama-2-7B"},
+	{"q8_0", 8.5, true, false, "+0.003 perplexity on Llama-3-8B"}, {"q6_k", 6.5625, true, false, "+0.022 perplexity on Llama-3-8B"},
+	{"q5_k_m", 5.68, true, false, "+0.057 perplexity on Llama-3-8B"}, {"q4_k_m", 4.84, true, false, "+0.175 perplexity on Llama-3-8B"},
+	{"q3_k_m", 3.91, true, true, "+0.66 perplexity on Llama-3-8B"}, {"q2_k", 3.35, true, true, "+3.5 perplexity on Llama-3-8B"},
+}
+
+// Quants returns the names of the formats that weights are served in.
+func Quants() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+func (q *Question) servingAxes(system string, level int, a *axes) {
+	h, m := &q.Hold, &q.Machine
+	var fit []string
+	for _, f := range formats {
+		ours := f.name == "bf16" || f.gguf == (system == "llamacpp")
+		if system == "transformers" {
+			ours = f.name == "bf16" || f.name == "awq-int4"
+		}
+		if f.name == "fp8" && m.Card.FP8 == 0 || f.coarse && level == 0 {
+			ours = false
+		}
+		if ours {
+			fit = append(fit, f.name)
+		}
+	}
+	switch { // a format that the system does not read leaves its space empty
+	case q.Stored != nil:
+		fit = nil
+		if system == "llamacpp" {
+			fit = []string{"stored"}
+		}
+	case h.Quant != "":
+		i := slices.IndexFunc(formats, func(f format) bool {
+			return f.name == h.Quant
+		})
+		if f := formats[i]; f.name != "bf16" && f.gguf != (system == "llamacpp") {
+			fit = nil
+		} else {
+			fit = []string{h.Quant}
+		}
+	}
+	a.quant, a.recompute, a.offload = fit, []string{"none"}, []string{"none"}
+	switch system {
+	case "vllm", "sglang":
+		a.tp, a.pp = heldInt(h.TP, powers(min(m.PerNode, 64))...), heldInt(h.PP, powers(min(m.Cards(), 16))...)
+		if level > 0 && m.Card.FP8 > 0 {
+			a.kv = heldWord(h.KVType, "f16", "fp8")
+		}
+	case "llamacpp":
+		a.layers = []int{q.Shape.Depth()}
+		for n := q.Shape.Depth() - 1; n >= 0; n-- {
+			a.layers = append(a.layers, n)
+		}
+		if h.GPULayers != nil {
+			a.layers = []int{*h.GPULayers}
+		}
+		if level > 0 {
+			a.kv = heldWord(h.KVType, "f16", "q8_0")
+		}
+		fallthrough
+	case "transformers":
+		a.ranks = heldInt(h.Ranks, powers(m.PerNode)...) // layers follow each other over the cards of a node
+	}
+}
+
+// serves tells whether a serving configuration makes sense in its system, and sets the sequences of a replica.
+func (q *Question) serves(c *Config) bool {
+	c.Concurrency = q.Concurrency
+	if c.CP > 1 || c.EP > 1 {
+		return false
+	}
+	switch c.System {
+	case "vllm", "sglang":
+		if c.DP > q.Concurrency { // a replica without work
+			return false
+		}
+		if c.KVType != "f16" && c.KVType != "fp8" {
+			return false
+		}
+		c.Concurrency = ceilDiv(q.Concurrency, c.DP)
+		return c.PP <= c.Concurrency || q.Hold.PP > 0 || c.DP == 1
+	case "llamacpp":
+		c.DP = 1
+		return c.TP*c.PP == 1 && c.KVType != "fp8"
+	}
+	c.DP = 1
+	return c.TP*c.PP == 1 && c.KVType == "f16"
+}
+
+// stored returns the format of a configuration's weights.
+func (q *Question) stored(c *Config) frameworks.Quant {
+	if c.Quant == "stored" {
+		return *q.Stored
+	}
+	for _, f := range formats {
+		if f.name == c.Quant {
+			w := frameworks.Quant{Name: f.name, Bits: f.bits}
+			if f.gguf {
+				w.EmbedBits = f.bits
+			}
+			return w
+		}
+	}
+	return frameworks.Quant{Name: "bf16"}
+}
+
+// kvBits returns the bits of a cached element.
+func kvBits(name string) float64 {
+	switch name {
+	case "fp8":
+		return 8
+	case "q8_0":
+		return 8.5
+	case "q4_0":
+		return 4.5
+	}
+	return 16
+}
+
+// serving predicts one configuration.
+func (q *Question) serving(c Config) (Plan, error) {
+	switch c.System {
+	case "llamacpp":
+		return q.llamaCpp(c)
+	case "transformers":
+		return q.transformers(c)
+	}
+	j := frameworks.Job{Shape: q.Shape, TP: c.TP, PP: c.PP, Ranks: c.TP, MicroBatch: ceilDiv(c.Concurrency, c.PP), Seq: q.Context, Weights: q.stored(&c), KVBits: kvBits(c.KVType)}
+	const unbounded = mem.Bytes(1) << 44
+	full, err := frameworks.VLLM(frameworks.Serve{Job: j, Memory: unbounded, Sequences: max(1, min(256, c.Concurrency)), BatchTokens: q.batchTokens()})
+	if err != nil {
+		return Plan{}, err
+	}
+	e := full.Estimate
+	kv := mem.Bytes(0)
+	if full.Concurrency > 0 {
+		kv = mem.Bytes(float64(e.Usage[mem.Device][mem.KVBlocks]) / full.Concurrency * float64(c.Concurrency))
+	}
+	kv += mem.Bytes(q.Shape.StateBytes()) * mem.Bytes(c.Concurrency) / mem.Bytes(c.TP*c.PP)
+	e.Usage[mem.Device][mem.KVBlocks] = kv
+	need := e.Allocated() + max(0, e.Driver-hardware.Context)
+	low, high := frameworks.Spread{Sigma: servingSpread}.Range(need)
+	p := q.plan(c, e, need, low, high)
+
+	v := frameworks.ServingOf(c.System, q.Shape, j.Weights)
+	prompt := max(1, q.Context-q.Output)
+	t := frameworks.Generate(j, q.Machine.Card, v, q.Output)
+	read := j
+	read.Seq = prompt
+	first := frameworks.Generate(read, q.Machine.Card, v, 0).Seconds
+	step := (t.Seconds-first)/float64(q.Output) + q.meet(&c, float64(j.MicroBatch))
+	first += q.meet(&c, float64(j.MicroBatch*prompt))
+	p.StepSeconds, p.Bound = step, t.Bound
+	made := float64(c.Concurrency * c.DP)
+	p.TokensPerSecond = min(made, float64(q.Concurrency)) * float64(q.Output) / (first + step*float64(q.Output))
+	return p, nil
+}
+
+// batchTokens is max_num_batched_tokens: vLLM's default, or less where less is asked for.
+func (q *Question) batchTokens() int { return min(8192, max(2048, q.Context)) }
+
+// meet returns the seconds that tensor-parallel ranks exchange a pass of so many tokens, two all-reduces a layer.
+func (q *Question) meet(c *Config, tokens float64) float64 {
+	if c.TP == 1 {
+		return 0
+	}
+	link := max(0.35*q.Machine.Card.Link, q.Machine.Card.HostLink()/2, 1e9)
+	each := 12e-6 + tokens*float64(q.Shape.Hidden)*2*2*float64(c.TP-1)/float64(c.TP)/link
+	return 2 * float64(q.Shape.Depth()) * each
+}
+
+// transformers predicts generate with layers spread over the cards.
+func (q *Question) transformers(c Config) (Plan, error) {
+	j := frameworks.Job{Shape: q.Shape, Ranks: 1, MicroBatch: c.Concurrency, Seq: q.Context, Weights: q.stored(&c)}
+	e, err := frameworks.HFInference(j)
+	if err != nil {
+		return Plan{}, err
+	}
+	for u := range e.Usage[mem.Device] {
+		e.Usage[mem.Device][u] /= mem.Bytes(c.Ranks)
+	}
+	e.Cached /= mem.Bytes(c.Ranks)
+	need := e.Reserved() + max(0, e.Driver-hardware.Context)
+	low, high := frameworks.SpreadOf("hf-inference").Range(need)
+	p := q.plan(c, e, need, low, high)
+	v := frameworks.ServingOf("transformers", q.Shape, j.Weights)
+	t := frameworks.Generate(j, q.Machine.Card, v, q.Output)
+	read := j
+	read.Seq = max(1, q.Context-q.Output)
+	first := frameworks.Generate(read, q.Machine.Card, v, 0).Seconds
+	p.StepSeconds, p.Bound = (t.Seconds-first)/float64(q.Output), t.Bound
+	p.TokensPerSecond = float64(q.Concurrency*q.Output) / t.Seconds
+	return p, nil
+}
+
+// hostRate is the arithmetic of a CPU in 8-bit dot products, in FLOP a second.
+const hostRate = 1e12
+
+// llamaCpp predicts llama-server with GPULayers layers on the cards and the rest on the CPU.
+func (q *Question) llamaCpp(c Config) (Plan, error) {
+	s, w := q.Shape, q.stored(&c)
+	const ubatch = 512
+	ctx := q.Context * q.Concurrency
+	cache, err := frameworks.CacheTypeByName(c.KVType)
+	if err != nil {
+		return Plan{}, err
+	}
+	on := float64(c.GPULayers) / float64(s.Depth())
+	run := frameworks.LlamaCpp{Shape: s, Context: ctx, MicroB: ubatch, Flash: true, MLA: 3, K: cache, V: cache, Windowed: true, Devices: c.Ranks, HostBits: w.Bits, Sequences: q.Concurrency}
+	linear, ends := s.LinearParams()*bitsOf(w)/8, (float64(s.Params())-s.LinearParams())*embedBitsOf(w)/8
+	head := ends
+	if !s.Tied {
+		head = ends / 2
+	}
+	device, host := linear*on, linear*(1-on)+ends
+	if c.GPULayers == s.Depth() { // the head follows the last layer; the embedding stays with the CPU
+		device, host = device+head, ends-head
+	}
+	cards := float64(c.Ranks)
+	var e frameworks.Estimate
+	add := func(t mem.Tier, u mem.Purpose, x float64) { e.Usage.Add(t, u, mem.Bytes(x)) }
+	add(mem.Device, mem.Weights, device/cards)
+	add(mem.Device, mem.KVBlocks, run.KV()*on/cards)
+	add(mem.Host, mem.Weights, host/cards)
+	add(mem.Host, mem.KVBlocks, run.KV()*(1-on)/cards)
+	if c.GPULayers > 0 {
+		add(mem.Device, mem.Workspace, run.Compute())
+	}
+	need := e.Allocated()
+	low, high := frameworks.Spread{Sigma: 0.02}.Range(need)
+	p := q.plan(c, e, need, low, high)
+
+	j := frameworks.Job{Shape: s, Ranks: 1, MicroBatch: q.Concurrency, Seq: q.Context, Weights: w, KVBits: kvBits(c.KVType)}
+	v := frameworks.ServingOf("llamacpp", s, w)
+	prompt := max(1, q.Context-q.Output)
+	total := frameworks.Generate(j, q.Machine.Card, v, q.Output)
+	j.Seq = prompt
+	first := frameworks.Generate(j, q.Machine.Card, v, 0).Seconds
+	step := (total.Seconds - first) / float64(q.Output) * on
+	first *= on
+	p.Bound = total.Bound
+	if active := host * float64(s.ActiveParams()) / float64(s.Params()); on < 1 { // what stays is read by the CPU, and copied to the card for long batches
+		b := float64(q.Concurrency)
+		kv := run.KV() * (1 - on)
+		slow := max((active+kv)/(0.7*q.Machine.hostBandwidth()), 2*b*float64(s.ActiveParams())*(1-on)/hostRate)
+		step += slow
+		first += host / q.Machine.Card.HostLink() * float64(ceilDiv(prompt*q.Concurrency, ubatch))
+		if slow > step/2 {
+			p.Bound = "host"
+		}
+	}
+	p.StepSeconds = step
+	p.TokensPerSecond = float64(q.Concurrency*q.Output) / (first + step*float64(q.Output))
+	return p, nil
+}
+
+func bitsOf(w frameworks.Quant) float64 {
+	if w.Bits == 0 {
+		return 16
+	}
+	return w.Bits
+}
+
+func embedBitsOf(w frameworks.Quant) float64 {
+	if w.EmbedBits == 0 {
+		return 16
+	}
+	return w.EmbedBits
+}
+
+// perplexity returns what a format costs in quality, as published, or nothing.
+func perplexity(name string) string {
+	for _, f := range formats {
+		if f.name == strings.ToLower(name) {
+			return f.perplex
+		}
+	}
+	return ""
+}
