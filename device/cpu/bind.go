@@ -301,13 +301,10 @@ func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
 	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
+	if n := productNeeds(in, b); n > 0 {
+		return n, 0
+	}
 	switch o := in.Op.(type) {
-	case graph.MatMul, graph.GroupedMatMul:
-		return gemmScratch(lead(in.Out[0]), last(in.Out[0]), last(in.In[0])), 0
-	case graph.MatMulDX, graph.GroupedMatMulDX:
-		return gemmScratch(lead(in.Out[0]), last(in.Out[0]), last(in.In[0])), 0
-	case graph.MatMulDW, graph.GroupedMatMulDW:
-		return gemmScratch(last(in.In[0]), last(in.In[1]), lead(in.In[0])), 0
 	case graph.HeadLoss:
 		return headNeeds(in, o.Chunk, b), 0
 	case graph.HeadLossGrad:
@@ -315,23 +312,23 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.CrossEntropy:
 		return 4 * pieceElems, 0
 	case graph.RMSNormGrad, graph.LayerNormGrad:
-		return 4 * int64(last(in.In[1])), 0
+		return 4*int64(takes(last(in.In[1]))) + narrowNeeds(in), 0
 	case graph.Attention:
-		return attentionNeeds(o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return attentionNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
 	case graph.AttentionGrad:
-		return attentionGradNeeds(o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return attentionGradNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.Scores:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
 	case graph.ScoresDQ:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
 	case graph.ScoresDK:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
 	case graph.Mix:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(in.In[0].Type.Shape.Dims[0].Len(b))
 	case graph.MixDP:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
 	case graph.MixDV:
-		return pagedNeeds(o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return pagedNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
 	}
-	return 0, 0
+	return narrowNeeds(in), 0
 }

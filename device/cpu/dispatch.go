@@ -29,12 +29,13 @@ func bindDispatch(b *binder, o graph.Dispatch) step {
 }
 
 func bindGatherRows(b *binder, o graph.GatherRows) step {
-	x, order, out := b.in32(0), b.inInt(1), b.out32(0)
+	x, order, out := b.inF(0), b.inInt(1), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
-	f := fn(func(_ *Session, lo, hi, _ int) {
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
-			copy(out[i*d:(i+1)*d], x[int(order[i])/o.TopK*d:])
+			c := s.carver(worker)
+			out.copy(s, i*d, x, int(order[i])/o.TopK*d, d, &c)
 		}
 	})
 	return stepFunc(func(s *Session) error {
@@ -48,21 +49,24 @@ func bindGatherRows(b *binder, o graph.GatherRows) step {
 }
 
 func bindGatherRowsGrad(b *binder, o graph.GatherRowsGrad) step {
-	dy, place, acc, out := b.in32(0), b.inInt(2), b.in32(3), b.out32(0)
+	dy, place, acc, out := b.inF(0), b.inInt(2), b.inF(3), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
-	f := fn(func(s *Session, lo, hi, _ int) {
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			row := out[r*d : (r+1)*d]
+			c := s.carver(worker)
+			row := out.room(r*d, (r+1)*d, &c)
 			switch {
-			case acc == nil:
+			case acc.absent():
 				clear(row)
-			case !same(acc, out):
-				copy(row, acc[r*d:])
+			case acc.narrow() || !acc.same(out):
+				acc.get(s, r*d, row)
 			}
 			for _, p := range place[r*o.TopK : (r+1)*o.TopK] {
-				s.set.Add(row, row, dy[int(p)*d:][:d])
+				c := c
+				s.set.Add(row, row, dy.load(s, int(p)*d, int(p)*d+d, &c))
 			}
+			out.store(s, r*d, (r+1)*d, row)
 		}
 	})
 	return stepFunc(func(s *Session) error {

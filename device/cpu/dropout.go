@@ -4,15 +4,16 @@ import "loadline/graph"
 
 // bindDropout is graph.Dropout.Keep with what a whole run or row shares taken out of the inner loop.
 func bindDropout(b *binder, o graph.Dropout) step {
-	x, seed, out := b.in32(0), b.inInt(1), b.out32(0)
+	x, seed, out := b.inF(0), b.inInt(1), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
 	scale := 1 / (1 - o.P)
-	return perRow(t, func(_ *Session, lo, hi, _ int) {
+	return perRow(t, func(s *Session, lo, hi, worker int) {
 		start := mix64(uint64(uint32(seed[0]))<<32 ^ uint64(o.Site)*0x9e3779b97f4a7c15)
 		for r := lo; r < hi; r++ {
 			row := mix64(start ^ uint64(int(seed[1])+r))
-			from, to := x[r*d:(r+1)*d], out[r*d:(r+1)*d]
+			cv := s.carver(worker)
+			from, to := x.load(s, r*d, (r+1)*d, &cv), out.room(r*d, (r+1)*d, &cv)
 			for c, v := range from {
 				if float32(mix64(row^uint64(c))>>40)*(1.0/(1<<24)) >= o.P {
 					to[c] = v * scale
@@ -20,6 +21,7 @@ func bindDropout(b *binder, o graph.Dropout) step {
 					to[c] = 0
 				}
 			}
+			out.store(s, r*d, (r+1)*d, to)
 		}
 	})
 }

@@ -1,12 +1,13 @@
 package cpu
 
 func bindEmbedding(b *binder) step {
-	tokens, table, out := b.inInt(0), b.in32(1), b.out32(0)
+	tokens, table, out := b.inInt(0), b.inF(1), b.outF(0)
 	t := b.outType(0)
 	d, vocab := t.Shape.Last(), b.inType(1).Shape.Dims[0].N
-	f := fn(func(_ *Session, lo, hi, _ int) {
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			copy(out[r*d:(r+1)*d], table[int(tokens[r])*d:])
+			c := s.carver(worker)
+			out.copy(s, r*d, table, int(tokens[r])*d, d, &c)
 		}
 	})
 	return stepFunc(func(s *Session) error {
@@ -21,15 +22,16 @@ func bindEmbedding(b *binder) step {
 
 // bindEmbeddingGrad gives each thread columns, so that every element is one sum over ascending rows.
 func bindEmbeddingGrad(b *binder) step {
-	tokens, dy, acc, out := b.inInt(0), b.in32(1), b.in32(2), b.out32(0)
+	tokens, dy, acc, out := b.inInt(0), b.inF(1), b.in32(2), b.out32(0)
 	t := b.inType(1)
 	d, vocab := t.Shape.Last(), b.outType(0).Shape.Dims[0].N
-	var c copyTask
+	var cp copyTask
 	var n int
-	f := fn(func(s *Session, lo, hi, _ int) {
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for r := range n {
+			c := s.carver(worker)
 			row := out[int(tokens[r])*d:][lo:hi]
-			s.set.Add(row, row, dy[r*d+lo:r*d+hi])
+			s.set.Add(row, row, dy.load(s, r*d+lo, r*d+hi, &c))
 		}
 	})
 	return stepFunc(func(s *Session) error {
@@ -37,7 +39,7 @@ func bindEmbeddingGrad(b *binder) step {
 		if err := checkIDs("token", tokens[:n], vocab, false); err != nil {
 			return err
 		}
-		s.carry(&c, out, acc)
+		s.carry(&cp, out, acc)
 		s.cols(d, f)
 		return nil
 	})

@@ -3,23 +3,27 @@ package cpu
 import "loadline/graph"
 
 func bindGelu(b *binder, o graph.Gelu) step {
-	x, out := b.in32(0), b.out32(0)
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+	x, out := b.inF(0), b.outF(0)
+	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
+		to, from := out.room(lo, hi, &c), x.load(s, lo, hi, &c)
 		if o.Tanh {
-			s.set.GeluTanh(out[lo:hi], x[lo:hi])
+			s.set.GeluTanh(to, from)
 		} else {
-			s.set.Gelu(out[lo:hi], x[lo:hi])
+			s.set.Gelu(to, from)
 		}
+		out.store(s, lo, hi, to)
 	})
 }
 
 func bindGeluGrad(b *binder, o graph.GeluGrad) step {
-	dy, x, out := b.in32(0), b.in32(1), b.out32(0)
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+	dy, x, out := b.inF(0), b.inF(1), b.outF(0)
+	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
+		to, dy, x := out.room(lo, hi, &c), dy.load(s, lo, hi, &c), x.load(s, lo, hi, &c)
 		if o.Tanh {
-			s.set.GeluTanhGrad(out[lo:hi], dy[lo:hi], x[lo:hi])
+			s.set.GeluTanhGrad(to, dy, x)
 		} else {
-			s.set.GeluGrad(out[lo:hi], dy[lo:hi], x[lo:hi])
+			s.set.GeluGrad(to, dy, x)
 		}
+		out.store(s, lo, hi, to)
 	})
 }

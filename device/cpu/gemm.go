@@ -1,47 +1,128 @@
 package cpu
 
 import (
+	"loadline/compile"
+	"loadline/graph"
+	"loadline/tensor/dtype"
 	"loadline/tensor/kernel"
 )
+
+// matrix is floats seen as rows and columns: element (i,j) is at i·rowStride + j·colStride.
+type matrix struct {
+	floats
+	rows, cols, rowStride, colStride int
+}
+
+// matrixOf is x as rows of cols elements.
+func matrixOf(x floats, rows, cols int) matrix { return matrix{x, rows, cols, cols, 1} }
+
+// rowMajor is data as rows of cols elements.
+func rowMajor(data []float32, rows, cols int) kernel.Mat {
+	return kernel.RowMajor(data, rows, cols, cols)
+}
+
+// transposed is the view with rows and columns exchanged.
+func (m matrix) transposed() matrix {
+	m.rows, m.cols, m.rowStride, m.colStride = m.cols, m.rows, m.colStride, m.rowStride
+	return m
+}
+
+// tile is the view of rows r0 to r1 and columns c0 to c1.
+func (m matrix) tile(r0, r1, c0, c1 int) matrix {
+	if r1 > r0 && c1 > c0 {
+		m.floats = m.slice(r0*m.rowStride+c0*m.colStride, m.len())
+	}
+	m.rows, m.cols = r1-r0, c1-c0
+	return m
+}
+
+// wide is the view of a matrix of f32.
+func (m matrix) wide() kernel.Mat {
+	return kernel.Mat{Data: m.f, Rows: m.rows, Cols: m.cols, RowStride: m.rowStride, ColStride: m.colStride}
+}
+
+// bf16 is an operand of a bf16 product; one of f32 is rounded as it is packed.
+func (m matrix) bf16() kernel.MatBF16 {
+	return kernel.MatBF16{Half: m.h, F32: m.f, Rows: m.rows, Cols: m.cols, RowStride: m.rowStride, ColStride: m.colStride}
+}
+
+// widened is m as f32: itself, or in what it takes of c.
+func (m matrix) widened(s *Session, c *carver) kernel.Mat {
+	if !m.narrow() {
+		return m.wide()
+	}
+	if m.colStride != 1 {
+		return m.transposed().widened(s, c).T()
+	}
+	buf := c.take(m.rows * m.cols)
+	for r := range m.rows {
+		s.widen(m.t, buf[r*m.cols:(r+1)*m.cols], m.h[r*m.rowStride:][:m.cols])
+	}
+	return rowMajor(buf, m.rows, m.cols)
+}
 
 // gemm is one matrix product whose output is cut into tiles for the pool. Every element is one sum in ascending order
 // whatever the tiles.
 type gemm struct {
 	s       *Session
-	c, a, b kernel.Mat
+	c, a, b matrix
 	acc     bool
-	from    []float32 // where acc: C's elements before, with C's strides, if they lie elsewhere
+	from    floats    // where acc: C's elements before, with C's strides, if they lie elsewhere
 	bias    []float32 // (cols) added last, or nil
 	mt, nt  int       // rows and columns of a tile
 	across  int       // tiles in a row of tiles
 }
 
-// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16.
+// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16. A narrow product has
+// a tile of f32 for each thread, so its tiles are smaller; one of f16 widens its operands so many k at a time.
 const (
-	gemmRows  = 576
-	gemmCols  = 768
-	gemmSmall = 1 << 19 // multiply-adds below which a tile is not cut
+	gemmRows   = 576
+	gemmCols   = 768
+	narrowCols = 384
+	narrowK    = 256
+	gemmSmall  = 1 << 19 // multiply-adds below which a tile is not cut
 )
 
-// gemmScratch is the bytes of workspace that one thread needs for any part of a product of c (m,n) over k.
-func gemmScratch(m, n, k int) int64 {
-	return 4 * int64(kernel.GemmWorkspace(min(m, gemmRows), min(n, gemmCols), k))
+// gemmScratch is the bytes of workspace that one thread needs for any part of an instruction's product of c (m,n) over k.
+func gemmScratch(in *compile.Instr, m, n, k int) int64 {
+	m = min(m, gemmRows)
+	if !anyNarrow(in) {
+		return 4 * int64(kernel.GemmWorkspace(m, min(n, gemmCols), k))
+	}
+	n = min(n, narrowCols)
+	parts := kernel.GemmWorkspace(m, n, k)
+	for _, o := range in.Out {
+		if o.Buffer >= 0 && isNarrow(o.Type.DType) {
+			parts += takes(m * n)
+			break
+		}
+	}
+	for _, o := range in.In {
+		if o.Buffer >= 0 && o.Type.DType == dtype.F16 {
+			return 4 * int64(parts+takes(m*min(k, narrowK), n*min(k, narrowK)))
+		}
+	}
+	return 4 * int64(parts)
 }
 
-// gemm computes C = A·B, or adds to C where acc, from the elements of from if there are any.
-func (s *Session) gemm(c, a, b kernel.Mat, acc bool, from, bias []float32) {
-	if c.Rows == 0 || c.Cols == 0 {
+// gemm computes C = A·B, or adds to C where acc, from the elements of from if there are any. Where one of A and B is bf16,
+// the other is rounded to it.
+func (s *Session) gemm(c, a, b matrix, acc bool, from floats, bias []float32) {
+	if c.rows == 0 || c.cols == 0 {
 		return
 	}
-	if same(from, c.Data) {
-		from = nil
+	if from.same(c.floats) {
+		from = floats{}
 	}
-	mt, nt := min(c.Rows, gemmRows), min(c.Cols, gemmCols)
+	mt, nt := min(c.rows, gemmRows), min(c.cols, gemmCols)
+	if c.narrow() || a.narrow() || b.narrow() {
+		nt = min(nt, narrowCols)
+	}
 	want := 3 * s.pool.Threads()
 	if s.pool.Threads() == 1 {
 		want = 1
 	}
-	for tiles(c.Rows, mt)*tiles(c.Cols, nt) < want && mt*nt*a.Cols > gemmSmall {
+	for tiles(c.rows, mt)*tiles(c.cols, nt) < want && mt*nt*a.cols > gemmSmall {
 		if nt >= mt && nt > 64 || mt <= 48 {
 			if nt <= 16 {
 				break
@@ -52,33 +133,65 @@ func (s *Session) gemm(c, a, b kernel.Mat, acc bool, from, bias []float32) {
 		}
 	}
 	g := &s.gem
-	*g = gemm{s: s, c: c, a: a, b: b, acc: acc, from: from, bias: bias, mt: mt, nt: nt, across: tiles(c.Cols, nt)}
-	s.pool.DoTask(g.across*tiles(c.Rows, mt), g)
+	*g = gemm{s: s, c: c, a: a, b: b, acc: acc, from: from, bias: bias, mt: mt, nt: nt, across: tiles(c.cols, nt)}
+	s.pool.DoTask(g.across*tiles(c.rows, mt), g)
 }
 
 func tiles(n, by int) int { return (n + by - 1) / by }
 
 // Run does tile i.
 func (g *gemm) Run(i, worker int) {
+	s := g.s
 	r0, c0 := i/g.across*g.mt, i%g.across*g.nt
-	r1, c1 := min(r0+g.mt, g.c.Rows), min(c0+g.nt, g.c.Cols)
-	c := g.c.Slice(r0, r1, c0, c1)
-	if g.acc && g.from != nil {
-		for r := range r1 - r0 {
-			at := (r0+r)*g.c.RowStride + c0
-			copy(c.Data[r*c.RowStride:][:c1-c0], g.from[at:])
+	r1, c1 := min(r0+g.mt, g.c.rows), min(c0+g.nt, g.c.cols)
+	cv := s.carver(worker)
+	to, a, b := g.c.tile(r0, r1, c0, c1), g.a.tile(r0, r1, 0, g.a.cols), g.b.tile(0, g.b.rows, c0, c1)
+	c := to.wide()
+	if to.narrow() {
+		c = rowMajor(cv.take(to.rows*to.cols), to.rows, to.cols)
+	}
+	if from := g.from; g.acc && (to.narrow() || !from.absent()) {
+		if from.absent() {
+			from = g.c.floats
+		}
+		for r := range to.rows {
+			from.get(s, (r0+r)*g.c.rowStride+c0, c.Data[r*c.RowStride:][:to.cols])
 		}
 	}
-	g.s.set.Gemm(c, g.a.Slice(r0, r1, 0, g.a.Cols), g.b.Slice(0, g.b.Rows, c0, c1), g.acc, g.s.worker[worker])
+	switch {
+	case !a.narrow() && !b.narrow():
+		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
+	case a.t != dtype.F16 && b.t != dtype.F16:
+		s.set.GemmBF16(c, a.bf16(), b.bf16(), g.acc, cv)
+	default:
+		for k := 0; k == 0 || k < a.cols; k += narrowK {
+			e, cv := min(k+narrowK, a.cols), cv
+			x := a.tile(0, a.rows, k, e).widened(s, &cv)
+			s.set.Gemm(c, x, b.tile(k, e, 0, b.cols).widened(s, &cv), g.acc || k > 0, cv)
+		}
+	}
 	if g.bias != nil {
-		for r := range r1 - r0 {
-			y := c.Data[r*c.RowStride:][:c1-c0]
-			g.s.set.Add(y, y, g.bias[c0:c1])
+		for r := range to.rows {
+			y := c.Data[r*c.RowStride:][:to.cols]
+			s.set.Add(y, y, g.bias[c0:c1])
+		}
+	}
+	if to.narrow() {
+		for r := range to.rows {
+			to.put(s, r*to.rowStride, c.Data[r*c.RowStride:][:to.cols])
 		}
 	}
 }
 
-// rowMajor is data as rows of cols elements.
-func rowMajor(data []float32, rows, cols int) kernel.Mat {
-	return kernel.RowMajor(data, rows, cols, cols)
+// productNeeds is a thread's workspace for the matrix product that an instruction is; 0 for others.
+func productNeeds(in *compile.Instr, b graph.Bounds) int64 {
+	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
+	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
+	switch in.Op.(type) {
+	case graph.MatMul, graph.GroupedMatMul, graph.MatMulDX, graph.GroupedMatMulDX:
+		return gemmScratch(in, lead(in.Out[0]), last(in.Out[0]), last(in.In[0]))
+	case graph.MatMulDW, graph.GroupedMatMulDW:
+		return gemmScratch(in, last(in.In[0]), last(in.In[1]), lead(in.In[0]))
+	}
+	return 0
 }

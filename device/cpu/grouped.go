@@ -18,7 +18,7 @@ func checkOffsets(offsets []int32, rows int) error {
 }
 
 func bindGrouped(b *binder) step {
-	x, w, offsets, y := b.in32(0), b.in32(1), b.inInt(2), b.out32(0)
+	x, w, offsets, y := b.inF(0), b.inF(1), b.inInt(2), b.outF(0)
 	t, f := b.inType(0), b.outType(0).Shape.Last()
 	k := t.Shape.Last()
 	return stepFunc(func(s *Session) error {
@@ -27,14 +27,14 @@ func bindGrouped(b *binder) step {
 		}
 		for e := range len(offsets) - 1 {
 			lo, hi := int(offsets[e]), int(offsets[e+1])
-			s.gemm(rowMajor(y[lo*f:hi*f], hi-lo, f), rowMajor(x[lo*k:hi*k], hi-lo, k), rowMajor(w[e*f*k:(e+1)*f*k], f, k).T(), false, nil, nil)
+			s.gemm(matrixOf(y.slice(lo*f, hi*f), hi-lo, f), matrixOf(x.slice(lo*k, hi*k), hi-lo, k), matrixOf(w.slice(e*f*k, (e+1)*f*k), f, k).transposed(), false, floats{}, nil)
 		}
 		return nil
 	})
 }
 
 func bindGroupedDX(b *binder) step {
-	dy, w, offsets, acc, dx := b.in32(0), b.in32(1), b.inInt(2), b.in32(3), b.out32(0)
+	dy, w, offsets, acc, dx := b.inF(0), b.inF(1), b.inInt(2), b.inF(3), b.outF(0)
 	t, k := b.inType(0), b.outType(0).Shape.Last()
 	f := t.Shape.Last()
 	return stepFunc(func(s *Session) error {
@@ -43,14 +43,14 @@ func bindGroupedDX(b *binder) step {
 		}
 		for e := range len(offsets) - 1 {
 			lo, hi := int(offsets[e]), int(offsets[e+1])
-			s.gemm(rowMajor(dx[lo*k:hi*k], hi-lo, k), rowMajor(dy[lo*f:hi*f], hi-lo, f), rowMajor(w[e*f*k:(e+1)*f*k], f, k), acc != nil, part(acc, lo*k, hi*k), nil)
+			s.gemm(matrixOf(dx.slice(lo*k, hi*k), hi-lo, k), matrixOf(dy.slice(lo*f, hi*f), hi-lo, f), matrixOf(w.slice(e*f*k, (e+1)*f*k), f, k), !acc.absent(), acc.slice(lo*k, hi*k), nil)
 		}
 		return nil
 	})
 }
 
 func bindGroupedDW(b *binder) step {
-	dy, x, offsets, acc, dw := b.in32(0), b.in32(1), b.inInt(2), b.in32(3), b.out32(0)
+	dy, x, offsets, acc, dw := b.inF(0), b.inF(1), b.inInt(2), b.inF(3), b.outF(0)
 	t, k := b.inType(0), b.outType(0).Shape.Last()
 	f := t.Shape.Last()
 	return stepFunc(func(s *Session) error {
@@ -60,7 +60,7 @@ func bindGroupedDW(b *binder) step {
 		for e := range len(offsets) - 1 { // an expert without rows gets its accumulator, or zeros
 			lo, hi := int(offsets[e]), int(offsets[e+1])
 			at, end := e*f*k, (e+1)*f*k
-			s.gemm(rowMajor(dw[at:end], f, k), rowMajor(dy[lo*f:hi*f], hi-lo, f).T(), rowMajor(x[lo*k:hi*k], hi-lo, k), acc != nil, part(acc, at, end), nil)
+			s.gemm(matrixOf(dw.slice(at, end), f, k), matrixOf(dy.slice(lo*f, hi*f), hi-lo, f).transposed(), matrixOf(x.slice(lo*k, hi*k), hi-lo, k), !acc.absent(), acc.slice(at, end), nil)
 		}
 		return nil
 	})

@@ -6,23 +6,25 @@ import (
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/tensor"
+	"loadline/tensor/dtype"
 )
 
 // headNeeds is a thread's workspace for the three products of a chunk.
 func headNeeds(in *compile.Instr, chunk int, b graph.Bounds) int64 {
 	n, d, v := min(chunk, in.In[0].Type.Shape.Lead(b)), in.In[0].Type.Shape.Last(), in.In[1].Type.Shape.Dims[0].N
-	return max(gemmScratch(n, v, d), gemmScratch(n, d, v), gemmScratch(v, d, n))
+	return max(gemmScratch(in, n, v, d), gemmScratch(in, n, d, v), gemmScratch(in, v, d, n))
 }
 
 // bindHeadLoss works chunk by chunk: logits, softmax, then dw (which reads the chunk's rows of h) before dh, which may lie
-// in their place. With grad false it makes the loss alone.
+// in their place. The gradients of logits take part in both as the type of h. With grad false it makes the loss alone.
 func bindHeadLoss(b *binder, chunk int, grad bool) step {
-	h, w, targets, weight, scratch := b.in32(0), b.in32(1), b.inInt(2), b.in32(3), b.scratch32()
+	h, w, targets, weight, scratch := b.inF(0), b.inF(1), b.inInt(2), b.in32(3), b.scratch32()
 	t := b.inType(0)
 	d, v := t.Shape.Last(), b.inType(1).Shape.Dims[0].N
-	var acc, dh, dw, loss []float32
+	var dh floats
+	var acc, dw, loss []float32
 	if grad {
-		acc, dh, dw, loss = b.in32(4), b.out32(0), b.out32(1), b.out32(2)
+		acc, dh, dw, loss = b.in32(4), b.outF(0), b.out32(1), b.out32(2)
 	} else {
 		loss = b.out32(0)
 	}
@@ -51,6 +53,9 @@ func bindHeadLoss(b *binder, chunk int, grad bool) step {
 			if grad {
 				s.set.Scale(row, weight[0], row)
 				row[k] -= weight[0]
+				if h.t == dtype.F16 { // the products round to bf16 themselves
+					asF16(row)
+				}
 			}
 		}
 	})
@@ -61,18 +66,18 @@ func bindHeadLoss(b *binder, chunk int, grad bool) step {
 		}
 		for base = 0; base < n; base += chunk {
 			c := min(chunk, n-base)
-			x, g := rowMajor(h[base*d:(base+c)*d], c, d), rowMajor(logits, c, v)
-			s.gemm(g, x, rowMajor(w, v, d).T(), false, nil, nil)
+			x, g := matrixOf(h.slice(base*d, (base+c)*d), c, d), matrixOf(floats{f: logits}, c, v)
+			s.gemm(g, x, matrixOf(w, v, d).transposed(), false, floats{}, nil)
 			s.rows(c, v, soft)
 			if dw != nil {
 				from := acc
 				if base > 0 {
 					from = nil
 				}
-				s.gemm(rowMajor(dw, v, d), g.T(), x, acc != nil || base > 0, from, nil)
+				s.gemm(matrixOf(floats{f: dw}, v, d), g.transposed(), x, acc != nil || base > 0, floats{f: from}, nil)
 			}
-			if dh != nil {
-				s.gemm(rowMajor(dh[base*d:(base+c)*d], c, d), g, rowMajor(w, v, d), false, nil, nil)
+			if !dh.absent() {
+				s.gemm(matrixOf(dh.slice(base*d, (base+c)*d), c, d), g, matrixOf(w, v, d), false, floats{}, nil)
 			}
 		}
 		if loss != nil {

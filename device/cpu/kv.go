@@ -5,14 +5,15 @@ import (
 )
 
 func bindKVAppend(b *binder) step {
-	pool, x, slots, out := b.in32(0), b.in32(1), b.inInt(2), b.out32(0)
+	pool, x, slots, out := b.inF(0), b.inF(1), b.inInt(2), b.outF(0)
 	pt, t := b.inType(0), b.inType(1)
 	d := t.Shape.Last()
-	var c copyTask
-	f := fn(func(_ *Session, lo, hi, _ int) {
+	var cp copyTask
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
 			if k := int(slots[r]); k >= 0 {
-				copy(out[k*d:(k+1)*d], x[r*d:])
+				c := s.carver(worker)
+				out.copy(s, k*d, x, r*d, d, &c)
 			}
 		}
 	})
@@ -21,20 +22,20 @@ func bindKVAppend(b *binder) step {
 		if err := checkIDs("slot", slots[:n], pt.Shape.Lead(s.b), true); err != nil {
 			return err
 		}
-		s.carry(&c, out, pool)
+		s.carryF(&cp, out, pool)
 		s.rows(n, d, f)
 		return nil
 	})
 }
 
 func bindKVCopy(b *binder, o graph.KVCopy) step {
-	pool, pairs, out := b.in32(0), b.inInt(1), b.out32(0)
+	pool, pairs, out := b.inF(0), b.inInt(1), b.outF(0)
 	pt, t := b.inType(0), b.inType(1)
 	n := o.Block * pt.Shape.Last()
 	var c copyTask
 	return stepFunc(func(s *Session) error {
 		blocks := pt.Shape.Lead(s.b) / o.Block
-		s.carry(&c, out, pool)
+		s.carryF(&c, out, pool)
 		for i := range t.Shape.Lead(s.b) {
 			from, to := pairs[2*i], pairs[2*i+1]
 			if from < 0 {
@@ -46,7 +47,7 @@ func bindKVCopy(b *binder, o graph.KVCopy) step {
 			if to < 0 || int(to) >= blocks {
 				return idError("destination block", i, to, blocks)
 			}
-			copy(out[int(to)*n:(int(to)+1)*n], out[int(from)*n:])
+			out.copy(s, int(to)*n, out, int(from)*n, n, nil)
 		}
 		return nil
 	})

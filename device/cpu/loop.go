@@ -43,23 +43,28 @@ func (s *Session) cols(n int, b body) {
 }
 
 // copyTask copies elements: what an operation does first whose result does not lie in its operand's place.
-type copyTask struct{ dst, src []float32 }
+type copyTask struct{ dst, src floats }
 
-func (c *copyTask) do(_ *Session, lo, hi, _ int) {
-	if c.src == nil {
-		clear(c.dst[lo:hi])
+func (c *copyTask) do(s *Session, lo, hi, _ int) {
+	if c.src.absent() {
+		c.dst.clear(lo, hi)
 		return
 	}
-	copy(c.dst[lo:hi], c.src[lo:hi])
+	c.dst.copy(s, lo, c.src, lo, hi-lo, nil) // of one type
 }
 
 // carry makes dst begin as src, or as zeros where src is nil. It does nothing where they are the same memory.
 func (s *Session) carry(c *copyTask, dst, src []float32) {
-	if len(dst) == 0 || same(dst, src) {
+	s.carryF(c, floats{f: dst}, floats{f: src})
+}
+
+// carryF is carry of floats of one type.
+func (s *Session) carryF(c *copyTask, dst, src floats) {
+	if dst.len() == 0 || dst.same(src) {
 		return
 	}
 	c.dst, c.src = dst, src
-	s.elems(len(dst), c)
+	s.elems(dst.len(), c)
 }
 
 // same tells whether a and b begin at one address.

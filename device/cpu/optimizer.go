@@ -23,14 +23,21 @@ func carried(out, in []float32, lo, hi int) []float32 {
 }
 
 func bindAdamW(b *binder, o graph.AdamW) step {
-	w, g, m, v, hyper, scale := b.in32(0), b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5)
-	wo, mo, vo := b.out32(0), b.out32(1), b.out32(2)
+	g, m, v, hyper, scale, w := b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5), b.in32(6)
+	mo, vo, wo, rounded := b.out32(1), b.out32(2), b.out32(3), b.outF(0)
+	if wo == nil { // no master
+		w, wo, rounded = b.in32(0), b.out32(0), floats{}
+	}
 	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
 		p := kernel.AdamW{
 			LR: hyper[graph.HyperLR], Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.Decay,
 			Correction1: hyper[graph.HyperBias1], Correction2: hyper[graph.HyperBias2], GradScale: gradScale(hyper, scale),
 		}
-		s.set.AdamW(carried(wo, w, lo, hi), carried(mo, m, lo, hi), carried(vo, v, lo, hi), g[lo:hi], p)
+		to := carried(wo, w, lo, hi)
+		s.set.AdamW(to, carried(mo, m, lo, hi), carried(vo, v, lo, hi), g[lo:hi], p)
+		if !rounded.absent() {
+			rounded.put(s, lo, to)
+		}
 	})
 }
 

@@ -109,26 +109,27 @@ func (p *paging) contiguous(q, at, n int) bool {
 	return true
 }
 
-// keys is n positions of sequence q from at on, head g of a pool: in place where they lie together, else gathered in buf.
-func (p *paging) keys(pool []float32, q, at, n, g int, buf []float32) kernel.Mat {
+// keys is n positions of sequence q from at on, head g of a pool: in place where they are of f32 and lie together, else
+// gathered in buf.
+func (p *paging) keys(s *Session, pool floats, q, at, n, g int, buf []float32) kernel.Mat {
 	width := p.KVHeads * p.HeadDim
-	if p.contiguous(q, at, n) {
-		return kernel.RowMajor(pool[p.slot(q, at)*width+g*p.HeadDim:], n, p.HeadDim, width)
+	if !pool.narrow() && p.contiguous(q, at, n) {
+		return kernel.RowMajor(pool.f[p.slot(q, at)*width+g*p.HeadDim:], n, p.HeadDim, width)
 	}
 	for i := range n {
-		copy(buf[i*p.HeadDim:(i+1)*p.HeadDim], pool[p.slot(q, at+i)*width+g*p.HeadDim:])
+		pool.get(s, p.slot(q, at+i)*width+g*p.HeadDim, buf[i*p.HeadDim:(i+1)*p.HeadDim])
 	}
 	return rowMajor(buf, n, p.HeadDim)
 }
 
 // scatter puts back what keys gathered; it does nothing where keys gave the pool itself.
-func (p *paging) scatter(pool []float32, q, at, n, g int, buf []float32) {
+func (p *paging) scatter(s *Session, pool floats, q, at, n, g int, buf []float32) {
 	width := p.KVHeads * p.HeadDim
-	if p.contiguous(q, at, n) {
+	if !pool.narrow() && p.contiguous(q, at, n) {
 		return
 	}
 	for i := range n {
-		copy(pool[p.slot(q, at+i)*width+g*p.HeadDim:][:p.HeadDim], buf[i*p.HeadDim:])
+		pool.put(s, p.slot(q, at+i)*width+g*p.HeadDim, buf[i*p.HeadDim:(i+1)*p.HeadDim])
 	}
 }
 
@@ -141,19 +142,45 @@ func (p *paging) from(t *tile, at int) int {
 	return r
 }
 
-// heads is rows r0 on of tile t, head h, of a value (N,H·K).
-func (p *paging) heads(x []float32, t *tile, r0, h int) kernel.Mat {
-	width := p.Heads * p.HeadDim
-	return kernel.RowMajor(x[(int(t.row)+r0)*width+h*p.HeadDim:], int(t.n)-r0, p.HeadDim, width)
+// headAt is where row r of tile t, head h, of a value (N,H·K) begins.
+func (p *paging) headAt(t *tile, r, h int) int { return ((int(t.row)+r)*p.Heads + h) * p.HeadDim }
+
+// heads is rows r0 on of tile t, head h, of a value (N,H·K): in place where it is of f32, else widened in buf.
+func (p *paging) heads(s *Session, x floats, t *tile, r0, h int, buf []float32) kernel.Mat {
+	if !x.narrow() {
+		return kernel.RowMajor(x.f[p.headAt(t, r0, h):], int(t.n)-r0, p.HeadDim, p.Heads*p.HeadDim)
+	}
+	for r := r0; r < int(t.n); r++ {
+		x.get(s, p.headAt(t, r, h), buf[(r-r0)*p.HeadDim:][:p.HeadDim])
+	}
+	return rowMajor(buf, int(t.n)-r0, p.HeadDim)
 }
 
-// scaled writes Scale times rows of a value (N,H·K) to buf.
-func (p *paging) scaled(s *Session, buf []float32, x kernel.Mat) kernel.Mat {
-	scale := p.Scale()
-	for r := range x.Rows {
-		s.set.Scale(buf[r*p.HeadDim:(r+1)*p.HeadDim], scale, x.Data[r*x.RowStride:][:p.HeadDim])
+// sumsAt is where to sum rows r0 on of tile t, head h, of a result (N,H·K): in place where it is of f32, else in buf, which
+// holds the tile's rows from 0 on.
+func (p *paging) sumsAt(x floats, t *tile, r0, h int, buf []float32) kernel.Mat {
+	if !x.narrow() {
+		return kernel.RowMajor(x.f[p.headAt(t, r0, h):], int(t.n)-r0, p.HeadDim, p.Heads*p.HeadDim)
 	}
-	return rowMajor(buf, x.Rows, p.HeadDim)
+	return rowMajor(buf[r0*p.HeadDim:], int(t.n)-r0, p.HeadDim)
+}
+
+// summed puts the sums of a tile's rows where they belong; it does nothing where sumsAt gave the result itself.
+func (p *paging) summed(s *Session, x floats, t *tile, h int, y kernel.Mat) {
+	if x.narrow() {
+		for r := range y.Rows {
+			x.put(s, p.headAt(t, r, h), y.Data[r*y.RowStride:][:p.HeadDim])
+		}
+	}
+}
+
+// scaled writes Scale times rows r0 on of tile t, head h, of a value (N,H·K) to buf.
+func (p *paging) scaled(s *Session, buf []float32, x floats, t *tile, r0, h int) kernel.Mat {
+	m, scale := p.heads(s, x, t, r0, h, buf), p.Scale()
+	for r := range m.Rows {
+		s.set.Scale(buf[r*p.HeadDim:(r+1)*p.HeadDim], scale, m.Data[r*m.RowStride:][:p.HeadDim])
+	}
+	return rowMajor(buf, m.Rows, p.HeadDim)
 }
 
 // tileTask is a function of one tile and key/value head; runTask one of a whole sequence, so that it may sum over rows.
@@ -176,9 +203,9 @@ func (p *paging) perTile(f tileTask) step {
 	})
 }
 
-// perRun is a step that plans p, clears outs, then runs f for every sequence and head. Sequences that share slots take turns, so that sums
-// into a slot have one order.
-func (p *paging) perRun(f runTask, pool graph.Type, outs ...[]float32) step {
+// perRun is a step that plans p, clears outs, then runs f for every sequence and head. Sequences that share slots take
+// turns, so that sums into a slot have one order; narrow ones are rounded after each.
+func (p *paging) perRun(f runTask, pool graph.Type, outs ...floats) step {
 	apart := fn(func(s *Session, lo, _, worker int) {
 		i := lo / p.KVHeads
 		f(s, p.tiles[p.runs[i]:p.runs[i+1]], lo%p.KVHeads, worker)
@@ -195,7 +222,7 @@ func (p *paging) perRun(f runTask, pool graph.Type, outs ...[]float32) step {
 		}
 		n := int(pool.Shape.Elems(s.b))
 		for _, o := range outs {
-			s.carry(&c, o[:n], nil)
+			s.carryF(&c, o.slice(0, n), floats{})
 		}
 		if p.disjoint {
 			s.each((len(p.runs)-1)*p.KVHeads, 1, apart)
@@ -208,6 +235,14 @@ func (p *paging) perRun(f runTask, pool graph.Type, outs ...[]float32) step {
 
 // carver cuts a workspace into parts that start on cache lines.
 type carver []float32
+
+// carver is a thread's workspace, nil where the job needs none.
+func (s *Session) carver(worker int) carver {
+	if len(s.worker) == 0 {
+		return nil
+	}
+	return s.worker[worker]
+}
 
 func (c *carver) take(n int) []float32 {
 	x := (*c)[:n:n]
@@ -222,6 +257,9 @@ func takes(parts ...int) (n int) {
 	}
 	return n
 }
+
+// tail is x[at:], or nothing of nothing.
+func tail(x []float32, at int) []float32 { return x[min(at, len(x)):] }
 
 // pack packs b for a product.
 func (s *Session) pack(buf []float32, b kernel.Mat) kernel.PackedB {

@@ -3,12 +3,16 @@ package cpu
 import "loadline/graph"
 
 func bindRMSNorm(b *binder, o graph.RMSNorm) step {
-	x, w, y, rstd := b.in32(0), b.in32(1), b.out32(0), b.out32(1)
+	x, w, y, rstd := b.inF(0), b.in32(1), b.outF(0), b.out32(1)
 	t := b.outType(0)
 	d := t.Shape.Last()
-	return perRow(t, func(s *Session, lo, hi, _ int) {
+	return perRow(t, func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			v := s.set.RMSNorm(y[r*d:(r+1)*d], x[r*d:(r+1)*d], w, o.Eps)
+			c := s.carver(worker)
+			i, j := r*d, (r+1)*d
+			to := y.room(i, j, &c)
+			v := s.set.RMSNorm(to, x.load(s, i, j, &c), w, o.Eps)
+			y.store(s, i, j, to)
 			if rstd != nil {
 				rstd[r] = v
 			}
@@ -18,36 +22,42 @@ func bindRMSNorm(b *binder, o graph.RMSNorm) step {
 
 // bindRMSNormGrad takes the weight's gradient first: dx may lie in the place of dy.
 func bindRMSNormGrad(b *binder) step {
-	dy, x, rstd, w, acc, accW := b.in32(0), b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5)
-	dx, dw := b.out32(0), b.out32(1)
+	dy, x, rstd, w, acc, accW := b.inF(0), b.inF(1), b.in32(2), b.in32(3), b.inF(4), b.in32(5)
+	dx, dw := b.outF(0), b.out32(1)
 	t := b.inType(1)
 	d := t.Shape.Last()
-	var c copyTask
+	var cp copyTask
 	var n int
-	weight := fn(func(s *Session, lo, hi, _ int) {
+	weight := fn(func(s *Session, lo, hi, worker int) {
 		for r := range n {
-			s.set.RMSNormGradWeight(dw[lo:hi], dy[r*d+lo:r*d+hi], x[r*d+lo:r*d+hi], rstd[r])
+			c := s.carver(worker)
+			i, j := r*d+lo, r*d+hi
+			s.set.RMSNormGradWeight(dw[lo:hi], dy.load(s, i, j, &c), x.load(s, i, j, &c), rstd[r])
 		}
 	})
 	input := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			to := dx[r*d : (r+1)*d]
-			if acc == nil {
-				s.set.RMSNormGrad(to, dy[r*d:(r+1)*d], x[r*d:(r+1)*d], w, rstd[r])
-				continue
+			c := s.carver(worker)
+			i, j := r*d, (r+1)*d
+			to := dx.room(i, j, &c)
+			g, h := dy.load(s, i, j, &c), x.load(s, i, j, &c)
+			if acc.absent() {
+				s.set.RMSNormGrad(to, g, h, w, rstd[r])
+			} else {
+				tmp := c.take(d)
+				s.set.RMSNormGrad(tmp, g, h, w, rstd[r])
+				s.set.Add(to, acc.load(s, i, j, &c), tmp)
 			}
-			tmp := s.worker[worker][:d]
-			s.set.RMSNormGrad(tmp, dy[r*d:(r+1)*d], x[r*d:(r+1)*d], w, rstd[r])
-			s.set.Add(to, acc[r*d:(r+1)*d], tmp)
+			dx.store(s, i, j, to)
 		}
 	})
 	return stepFunc(func(s *Session) error {
 		n = t.Shape.Lead(s.b)
 		if dw != nil {
-			s.carry(&c, dw, accW)
+			s.carry(&cp, dw, accW)
 			s.cols(d, weight)
 		}
-		if dx != nil {
+		if !dx.absent() {
 			s.rows(n, d, input)
 		}
 		return nil

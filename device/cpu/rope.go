@@ -74,7 +74,7 @@ func (b *binder) table(o graph.Rope) *ropeTable {
 }
 
 func bindRope(b *binder, o graph.Rope) step {
-	x, pos, out := b.in32(0), b.inInt(1), b.out32(0)
+	x, pos, out := b.inF(0), b.inInt(1), b.outF(0)
 	t, tab := b.outType(0), b.table(o)
 	fixed := b.x.Buffers[b.in.In[1].Buffer].Persistent()
 	half, d := o.HeadDim/2, o.Heads*o.HeadDim
@@ -87,16 +87,19 @@ func bindRope(b *binder, o graph.Rope) step {
 			}
 		}
 	})
-	turn := fn(func(s *Session, lo, hi, _ int) {
+	turn := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
 			cos, sin := tab.cos[r*half:(r+1)*half], tab.sin[r*half:(r+1)*half]
-			for h := r * d; h < (r+1)*d; h += o.HeadDim {
+			c := s.carver(worker)
+			from, to := x.load(s, r*d, (r+1)*d, &c), out.room(r*d, (r+1)*d, &c)
+			for h := 0; h < d; h += o.HeadDim {
 				if o.Inverse {
-					s.set.RopeGrad(out[h:h+o.HeadDim], x[h:h+o.HeadDim], cos, sin)
+					s.set.RopeGrad(to[h:h+o.HeadDim], from[h:h+o.HeadDim], cos, sin)
 				} else {
-					s.set.Rope(out[h:h+o.HeadDim], x[h:h+o.HeadDim], cos, sin)
+					s.set.Rope(to[h:h+o.HeadDim], from[h:h+o.HeadDim], cos, sin)
 				}
 			}
+			out.store(s, r*d, (r+1)*d, to)
 		}
 	})
 	return stepFunc(func(s *Session) error {

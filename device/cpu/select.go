@@ -1,12 +1,13 @@
 package cpu
 
 func bindSelect(b *binder) step {
-	x, rows, out := b.in32(0), b.inInt(1), b.out32(0)
+	x, rows, out := b.inF(0), b.inInt(1), b.outF(0)
 	from, t := b.inType(0), b.outType(0)
 	d := t.Shape.Last()
-	f := fn(func(_ *Session, lo, hi, _ int) {
+	f := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			copy(out[r*d:(r+1)*d], x[int(rows[r])*d:])
+			c := s.carver(worker)
+			out.copy(s, r*d, x, int(rows[r])*d, d, &c)
 		}
 	})
 	return stepFunc(func(s *Session) error {

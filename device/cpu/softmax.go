@@ -1,23 +1,33 @@
 package cpu
 
 func bindSoftmax(b *binder) step {
-	x, out := b.in32(0), b.out32(0)
+	x, out := b.inF(0), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
-	return perRow(t, func(s *Session, lo, hi, _ int) {
+	return perRow(t, func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			s.set.Softmax(carried(out, x, r*d, (r+1)*d))
+			c := s.carver(worker)
+			row := out.room(r*d, (r+1)*d, &c)
+			if !out.same(x) || x.narrow() {
+				x.get(s, r*d, row)
+			}
+			s.set.Softmax(row)
+			out.store(s, r*d, (r+1)*d, row)
 		}
 	})
 }
 
 func bindSoftmaxGrad(b *binder) step {
-	dp, p, out := b.in32(0), b.in32(1), b.out32(0)
+	dp, p, out := b.inF(0), b.inF(1), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
-	return perRow(t, func(s *Session, lo, hi, _ int) {
+	return perRow(t, func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
-			s.set.SoftmaxGrad(out[r*d:(r+1)*d], dp[r*d:(r+1)*d], p[r*d:(r+1)*d])
+			c := s.carver(worker)
+			i, j := r*d, (r+1)*d
+			row := out.room(i, j, &c)
+			s.set.SoftmaxGrad(row, dp.load(s, i, j, &c), p.load(s, i, j, &c))
+			out.store(s, i, j, row)
 		}
 	})
 }

@@ -1,15 +1,20 @@
 package cpu
 
 func bindSwiGLU(b *binder) step {
-	gate, up, out := b.in32(0), b.in32(1), b.out32(0)
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
-		s.set.SwiGLU(out[lo:hi], gate[lo:hi], up[lo:hi])
+	gate, up, out := b.inF(0), b.inF(1), b.outF(0)
+	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
+		o := out.room(lo, hi, &c)
+		s.set.SwiGLU(o, gate.load(s, lo, hi, &c), up.load(s, lo, hi, &c))
+		out.store(s, lo, hi, o)
 	})
 }
 
 func bindSwiGLUGrad(b *binder) step {
-	da, gate, up, dgate, dup := b.in32(0), b.in32(1), b.in32(2), b.out32(0), b.out32(1)
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
-		s.set.SwiGLUGrad(dgate[lo:hi], dup[lo:hi], da[lo:hi], gate[lo:hi], up[lo:hi])
+	da, gate, up, dgate, dup := b.inF(0), b.inF(1), b.inF(2), b.outF(0), b.outF(1)
+	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
+		dg, du := dgate.room(lo, hi, &c), dup.room(lo, hi, &c)
+		s.set.SwiGLUGrad(dg, du, da.load(s, lo, hi, &c), gate.load(s, lo, hi, &c), up.load(s, lo, hi, &c))
+		dgate.store(s, lo, hi, dg)
+		dup.store(s, lo, hi, du)
 	})
 }

@@ -58,6 +58,7 @@ func (p *paged) probabilities(more int) tolerance {
 // gradients is for AttentionGrad, where do·v − Σ do·o cancels: wholly so for a row that sees one key.
 func (p *paged) gradients(r *rig) tolerance {
 	tol := p.probabilities(8*r.args.Rows + 4*p.HeadDim)
+	tol.half = 16 // of o
 	tol.abs, tol.why = float64(4*p.HeadDim)+64, "the exponent's error, and a difference of two dot products"
 	return tol
 }

@@ -27,7 +27,7 @@ func testCollectives(t *testing.T, open func() device.Device, saw func(*compile.
 func testRanks(t *testing.T, open func() device.Device, saw func(*compile.Instr), ranks, n int) {
 	t.Helper()
 	r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 37)
-	x := r.input("x", make([]float64, n), graph.D(n))
+	x := r.input("x", make([]float64, n), graph.F(graph.D(n)))
 	whole := r.f("whole", r.noise(n), graph.D(n))
 	sum := r.Apply(graph.AllReduce{Ranks: ranks}, x)[0]
 	shard := r.Apply(graph.ReduceScatter{Ranks: ranks}, x)[0]

@@ -9,7 +9,7 @@ var expertCases = []opCase{
 	{name: "router", build: func(r *rig, n int) {
 		rows, k := r.args.Rows, 1+n%4
 		k = min(k, n)
-		w, ids := r.Router(r.f("logits", r.noise(rows*n), graph.R(1), graph.D(n)), k)
+		w, ids := r.Router(r.f32("logits", r.noise(rows*n), graph.R(1), graph.D(n)), k)
 		r.check(w, tolerance{rel: 32, why: "a softmax of a few"})
 		r.check(ids, exact)
 	}},
@@ -19,7 +19,7 @@ var expertCases = []opCase{
 		for i := range logits {
 			logits[i] = float64(r.rng.IntN(3)) // the lower expert wins
 		}
-		w, ids := r.Router(r.f("logits", logits, graph.R(1), graph.D(n)), min(4, n))
+		w, ids := r.Router(r.f32("logits", logits, graph.R(1), graph.D(n)), min(4, n))
 		r.check(w, tolerance{rel: 32, why: "a softmax of a few"})
 		r.check(ids, exact)
 	}},
@@ -31,7 +31,7 @@ var expertCases = []opCase{
 				ids = append(ids, int32(e))
 			}
 		}
-		dw, w := r.f("dw", r.noise(rows*k), graph.R(1), graph.D(k)), r.f("w", r.positive(rows*k), graph.R(1), graph.D(k))
+		dw, w := r.f32("dw", r.noise(rows*k), graph.R(1), graph.D(k)), r.f32("w", r.positive(rows*k), graph.R(1), graph.D(k))
 		r.check(r.Apply(graph.RouterGrad{Experts: n}, dw, w, r.i("ids", ids, graph.R(1), graph.D(k)))[0], tolerance{top: 16, abs: 16, why: "a sum of a few, then a difference"})
 	}},
 	{name: "dispatch", build: func(r *rig, n int) {
@@ -75,14 +75,14 @@ var expertCases = []opCase{
 		g := r.groups(n)
 		dy := r.f("dy", r.noise(g.rows*g.f), graph.R(2), graph.D(g.f))
 		x := r.f("x", r.noise(g.rows*n), graph.R(2), graph.D(n))
-		acc := r.acc("acc", g.experts*g.f*n, graph.D(g.experts), graph.D(g.f), graph.D(n))
+		acc := r.accW("acc", g.experts*g.f*n, graph.D(g.experts), graph.D(g.f), graph.D(n))
 		r.check(r.Apply(graph.GroupedMatMulDW{}, dy, x, g.offsets, acc)[0], sums(g.rows+1))
 	}},
 	{name: "combine", build: func(r *rig, n int) {
 		const k, e = 3, 5
 		rows := r.args.Rows
 		order, place, _ := r.Dispatch(r.i("ids", r.ints(rows*k, e), graph.R(1), graph.D(k)), e)
-		y, w := r.f("y", r.noise(rows*k*n), graph.R(k), graph.D(n)), r.f("w", r.noise(rows*k), graph.R(1), graph.D(k))
+		y, w := r.f("y", r.noise(rows*k*n), graph.R(k), graph.D(n)), r.f32("w", r.noise(rows*k), graph.R(1), graph.D(k))
 		r.check(r.Combine(y, w, order, place, k), sums(k))
 	}},
 	{name: "combine_grad", build: func(r *rig, n int) {
@@ -90,7 +90,7 @@ var expertCases = []opCase{
 		rows := r.args.Rows
 		order, place, _ := r.Dispatch(r.i("ids", r.ints(rows*k, e), graph.R(1), graph.D(k)), e)
 		do := r.f("do", r.noise(rows*n), graph.R(1), graph.D(n))
-		y, w := r.f("y", r.noise(rows*k*n), graph.R(k), graph.D(n)), r.f("w", r.noise(rows*k), graph.R(1), graph.D(k))
+		y, w := r.f("y", r.noise(rows*k*n), graph.R(k), graph.D(n)), r.f32("w", r.noise(rows*k), graph.R(1), graph.D(k))
 		d := r.Apply(graph.CombineGrad{TopK: k}, do, y, w, order, place)
 		r.check(d[0], tolerance{rel: 1, why: "one product"})
 		r.check(d[1], sums(n))

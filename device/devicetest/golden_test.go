@@ -165,7 +165,7 @@ func TestGoldenHeads(t *testing.T) {
 					n++
 				}
 			}
-			x, w, tg, weight := g.param("x", 11, 24), g.param("weight", 37, 24), g.ids("targets", targets...), g.input("one/n", []float64{1 / float64(n)}, graph.D(1))
+			x, w, tg, weight := g.param("x", 11, 24), g.param("weight", 37, 24), g.ids("targets", targets...), g.input("one/n", []float64{1 / float64(n)}, graph.F(graph.D(1)))
 			if chunk > 0 {
 				g.SetLoss(g.HeadLoss(x, w, tg, weight, chunk))
 			} else {
@@ -224,8 +224,8 @@ func TestGoldenUpdates(t *testing.T) {
 		grads := g.floats64(op + ".input.grads")
 		zero := make([]float64, n)
 		w := g.state("params", start, mem.Weights, graph.D(n))
-		dw := g.input("g", zero, graph.D(n))
-		hyper := g.input("hyper", make([]float64, graph.HyperLen), graph.D(graph.HyperLen))
+		dw := g.input("g", zero, graph.F(graph.D(n)))
+		hyper := g.input("hyper", make([]float64, graph.HyperLen), graph.F(graph.D(graph.HyperLen)))
 		states := []string{"params"}
 		switch op {
 		case "adamw":
@@ -272,7 +272,7 @@ func TestGoldenClip(t *testing.T) {
 		}
 		hyper := make([]float64, graph.HyperLen)
 		hyper[graph.HyperGrad] = 1
-		for _, o := range g.Apply(graph.ClipScale{Max: limit}, append(sums, g.input("hyper", hyper, graph.D(graph.HyperLen)))...) {
+		for _, o := range g.Apply(graph.ClipScale{Max: limit}, append(sums, g.input("hyper", hyper, graph.F(graph.D(graph.HyperLen))))...) {
 			g.check(o, exact)
 		}
 		h := openOn(t, ref.New(ref.F64), g.job(t))

@@ -40,13 +40,13 @@ func (p *tape) param(name string, dims ...int) graph.Value {
 func (p *tape) loss(x graph.Value) {
 	ty := p.G.Info(x).Type
 	n, d := ty.Shape.Lead(p.G.Bounds), ty.Shape.Last()
-	w := p.input("proj", p.noise(7*d), graph.D(7), graph.D(d))
+	w := p.input("proj", p.noise(7*d), graph.F(graph.D(7), graph.D(d)))
 	if ty.DType == dtype.F64 {
 		w = p.Cast(w, dtype.F64)
 	}
 	targets := p.ints(n, 7)
 	targets[n/2] = -1
-	wt := p.input("weight", []float64{0.25}, graph.D(1))
+	wt := p.input("weight", []float64{0.25}, graph.F(graph.D(1)))
 	p.SetLoss(p.CrossEntropy(p.MatMul(x, w), p.i("targets", targets, graph.D(n)), wt))
 }
 
@@ -76,7 +76,7 @@ var gradients = []struct {
 	{"embedding, tied", func(p *tape) {
 		table := p.param("table", 6, 4)
 		h := p.Embedding(p.i("tokens", []int32{3, 0, 3, 5, 3}, graph.D(5)), table)
-		p.SetLoss(p.HeadLoss(p.RMSNorm(h, p.param("w", 4), 1e-5), table, p.i("targets", []int32{1, -1, 5, 0, 2}, graph.D(5)), p.input("weight", []float64{0.25}, graph.D(1)), 128))
+		p.SetLoss(p.HeadLoss(p.RMSNorm(h, p.param("w", 4), 1e-5), table, p.i("targets", []int32{1, -1, 5, 0, 2}, graph.D(5)), p.input("weight", []float64{0.25}, graph.F(graph.D(1))), 128))
 	}},
 	{"rmsnorm", func(p *tape) { p.loss(p.RMSNorm(p.param("x", 5, 6), p.param("w", 6), 1e-3)) }},
 	{"rmsnorm, residual", func(p *tape) {
@@ -116,14 +116,14 @@ var gradients = []struct {
 		p.loss(p.Add(p.Add(x, p.param("y", 5, 6)), x))
 	}},
 	{"crossentropy", func(p *tape) {
-		p.SetLoss(p.CrossEntropy(p.param("logits", 5, 6), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.D(1))))
+		p.SetLoss(p.CrossEntropy(p.param("logits", 5, 6), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.F(graph.D(1)))))
 	}},
 	{"headloss", func(p *tape) {
 		const n = 300 // three chunks
 		targets := p.ints(n, 5)
 		targets[7], targets[299] = -1, -1
 		h := p.MatMul(p.param("h", n, 3), p.param("m", 3, 3))
-		p.SetLoss(p.HeadLoss(h, p.param("w", 5, 3), p.i("targets", targets, graph.D(n)), p.input("weight", []float64{1.0 / 298}, graph.D(1)), 128))
+		p.SetLoss(p.HeadLoss(h, p.param("w", 5, 3), p.i("targets", targets, graph.D(n)), p.input("weight", []float64{1.0 / 298}, graph.F(graph.D(1))), 128))
 	}},
 	{"dropout", func(p *tape) {
 		seed := p.i("seed", []int32{42, 1000}, graph.D(2))

@@ -70,7 +70,7 @@ var rowCases = []struct {
 		r.check(r.Gelu(x, true), exact)
 	}},
 	{"router", func(r *rig) {
-		w, ids := r.Router(r.f("x", r.noise(manyRows*13), graph.R(1), graph.D(13)), 3)
+		w, ids := r.Router(r.f32("x", r.noise(manyRows*13), graph.R(1), graph.D(13)), 3)
 		r.check(w, exact)
 		r.check(ids, exact)
 	}},
@@ -212,7 +212,7 @@ func testChunks(t *testing.T, d device.Device) {
 		const rows, v, k = 500, 11, 9
 		h, w := r.f("h", r.noise(rows*k), graph.D(rows), graph.D(k)), r.f("w", r.noise(v*k), graph.D(v), graph.D(k))
 		tg, weight := r.i("targets", r.targets(rows, v), graph.D(rows)), r.f("weight", []float64{1.0 / 256}, graph.D(1))
-		for _, o := range r.Apply(graph.HeadLossGrad{Chunk: chunk}, h, w, tg, weight, r.acc("acc", v*k, graph.D(v), graph.D(k))) {
+		for _, o := range r.Apply(graph.HeadLossGrad{Chunk: chunk}, h, w, tg, weight, r.accW("acc", v*k, graph.D(v), graph.D(k))) {
 			r.check(o, exact)
 		}
 		r.check(r.HeadLoss(h, w, tg, weight, chunk), exact)

@@ -11,6 +11,7 @@ import (
 	"loadline/device"
 	"loadline/device/ref"
 	"loadline/graph"
+	"loadline/tensor/dtype"
 )
 
 // liar is the reference with a fault: the largest element of every result that is read is off by one part in 1024, or
@@ -58,6 +59,12 @@ func (s liarSession) Read(name string, at int64, dst []byte) error {
 
 // TestSuiteCatches checks that each case fails on a device that is a little wrong, and on one that writes beside.
 func TestSuiteCatches(t *testing.T) {
+	for _, half := range []dtype.Type{dtype.F32, dtype.F16} {
+		testCatches(t, half)
+	}
+}
+
+func testCatches(t *testing.T, half dtype.Type) {
 	exactRef := ref.New(ref.F64)
 	for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
 		n := 17
@@ -65,7 +72,7 @@ func TestSuiteCatches(t *testing.T) {
 			n = c.lengths[len(c.lengths)-1]
 		}
 		rows := rowsAt(n)
-		r := newRig(dying, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, 5)
+		r := newRigOf(half, dying, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, 5)
 		r.args = device.Args{Rows: rows, Outs: 1 + rows/2}
 		c.build(r, n)
 		job := r.job(t)

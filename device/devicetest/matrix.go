@@ -50,13 +50,13 @@ var matrixCases = []opCase{
 		k, f, rows := n, 1+n*5%37, r.args.Rows
 		dy := r.f("dy", r.noise(rows*f), graph.R(1), graph.D(f))
 		x := r.f("x", r.noise(rows*k), graph.R(1), graph.D(k))
-		r.check(r.Apply(graph.MatMulDW{}, dy, x, r.acc("acc", f*k, graph.D(f), graph.D(k)))[0], sums(rows+1))
+		r.check(r.Apply(graph.MatMulDW{}, dy, x, r.accW("acc", f*k, graph.D(f), graph.D(k)))[0], sums(rows+1))
 	}},
 	{name: "matmul_dw tall", build: func(r *rig, n int) {
 		k, f, rows := 1+n*3%29, 1+n*5%23, 5*n
 		dy := r.f("dy", r.noise(rows*f), graph.D(rows), graph.D(f))
 		x := r.f("x", r.noise(rows*k), graph.D(rows), graph.D(k))
-		r.check(r.Apply(graph.MatMulDW{}, dy, x, r.acc("acc", f*k, graph.D(f), graph.D(k)))[0], sums(rows+1))
+		r.check(r.Apply(graph.MatMulDW{}, dy, x, r.accW("acc", f*k, graph.D(f), graph.D(k)))[0], sums(rows+1))
 	}},
 	{name: "bias_grad", build: func(r *rig, n int) {
 		rows := r.args.Rows
@@ -79,14 +79,14 @@ var matrixCases = []opCase{
 		tokens := r.i("tokens", r.ints(3*n, v), graph.D(3*n))
 		d := 1 + n*5%23
 		dy := r.f("dy", r.noise(3*n*d), graph.D(3*n), graph.D(d))
-		r.check(r.Apply(graph.EmbeddingGrad{Vocab: v}, tokens, dy, r.acc("acc", v*d, graph.D(v), graph.D(d)))[0], sums(3*n+1))
+		r.check(r.Apply(graph.EmbeddingGrad{Vocab: v}, tokens, dy, r.accW("acc", v*d, graph.D(v), graph.D(d)))[0], sums(3*n+1))
 	}},
 	{name: "embedding_grad rows", build: func(r *rig, n int) {
 		const v = 3
 		rows := r.args.Rows
 		tokens := r.i("tokens", r.ints(rows, v), graph.R(1))
 		dy := r.f("dy", r.noise(rows*n), graph.R(1), graph.D(n))
-		r.check(r.Apply(graph.EmbeddingGrad{Vocab: v}, tokens, dy, r.acc("acc", v*n, graph.D(v), graph.D(n)))[0], sums(rows+1))
+		r.check(r.Apply(graph.EmbeddingGrad{Vocab: v}, tokens, dy, r.accW("acc", v*n, graph.D(v), graph.D(n)))[0], sums(rows+1))
 	}},
 	{name: "select", build: func(r *rig, n int) {
 		rows := r.args.Rows

@@ -43,6 +43,7 @@ var modeNames = [numModes]string{"persistent", "dying", "state accumulators", "n
 type rig struct {
 	*graph.Builder
 	mode  mode
+	half  dtype.Type // what operands of two or more axes are stored in
 	rng   *rand.Rand
 	data  []datum
 	outs  []result
@@ -54,6 +55,7 @@ type rig struct {
 // datum is what is written to an Input or State before a run. One of f and i is set.
 type datum struct {
 	name   string
+	t      dtype.Type // of f
 	f      []float64
 	i      []int32
 	writes bool // an operation may change it
@@ -66,9 +68,12 @@ type result struct {
 	tol  tolerance
 }
 
-// newRig starts a program with symbolic bounds b.
-func newRig(m mode, b graph.Bounds, seed uint64) *rig {
-	return &rig{Builder: graph.NewBuilder("test", b), mode: m, rng: rand.New(rand.NewPCG(seed, 1))}
+// newRig starts a program with symbolic bounds b, all in f32.
+func newRig(m mode, b graph.Bounds, seed uint64) *rig { return newRigOf(dtype.F32, m, b, seed) }
+
+// newRigOf starts a program whose operands of two or more axes are of type half.
+func newRigOf(half dtype.Type, m mode, b graph.Bounds, seed uint64) *rig {
+	return &rig{half: half, Builder: graph.NewBuilder("test", b), mode: m, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
 // noise is n normal numbers that float32 holds exactly.
@@ -89,11 +94,19 @@ func (r *rig) ints(n, below int) []int32 {
 	return x
 }
 
-// input declares an Input with data, followed by a guard. Data of fewer rows than the bounds goes on with what no
-// operation may read.
-func (r *rig) input(name string, f []float64, dims ...graph.Dim) graph.Value {
+// typed is the type of an operand of dims: in the compute type where it has two or more axes.
+func (r *rig) typed(dims []graph.Dim) graph.Type {
 	ty := graph.F(dims...)
-	r.data = append(r.data, datum{name: name, f: r.pad(f, ty)})
+	if len(dims) >= 2 {
+		ty.DType = r.half
+	}
+	return ty
+}
+
+// input declares an Input with data, followed by a guard. Data of fewer rows than the bounds goes on with what no
+// operation may read; what the type does not hold is rounded to it.
+func (r *rig) input(name string, f []float64, ty graph.Type) graph.Value {
+	r.data = append(r.data, datum{name: name, t: ty.DType, f: rounded(ty.DType, r.pad(f, ty))})
 	v := r.Input(name, ty)
 	r.fence()
 	return v
@@ -118,11 +131,33 @@ func (r *rig) fence() {
 
 // f is a float operand: an Input, or in the modes dying and stateAcc a Temp.
 func (r *rig) f(name string, x []float64, dims ...graph.Dim) graph.Value {
-	v := r.input(name, x, dims...)
+	return r.operand(name, x, r.typed(dims))
+}
+
+// f32 is f for what stays f32 whatever the compute type: statistics, the weights of experts, logits that are read whole.
+func (r *rig) f32(name string, x []float64, dims ...graph.Dim) graph.Value {
+	return r.operand(name, x, graph.F(dims...))
+}
+
+func (r *rig) operand(name string, x []float64, ty graph.Type) graph.Value {
+	v := r.input(name, x, ty)
 	if r.mode == dying || r.mode == stateAcc {
-		return r.Add(v, r.input(name+".0", make([]float64, len(x)), dims...))
+		return r.Add(v, r.input(name+".0", make([]float64, len(x)), ty))
 	}
 	return v
+}
+
+// rounded is x as values of type t.
+func rounded(t dtype.Type, x []float64) []float64 {
+	for i := range x {
+		switch t {
+		case dtype.BF16:
+			x[i] = float64(dtype.FromBF16(dtype.ToBF16(float32(x[i]))))
+		case dtype.F16:
+			x[i] = float64(dtype.FromF16(dtype.ToF16(float32(x[i]))))
+		}
+	}
+	return x
 }
 
 // i is an int32 operand. Data of fewer rows than the bounds goes on with an id that is out of every range.
@@ -140,24 +175,36 @@ func (r *rig) i(name string, x []int32, dims ...graph.Dim) graph.Value {
 
 // state is a State with data.
 func (r *rig) state(name string, x []float64, p mem.Purpose, dims ...graph.Dim) graph.Value {
-	ty := graph.F(dims...)
-	r.data = append(r.data, datum{name: name, f: r.pad(x, ty), writes: true})
+	return r.stateOf(name, x, p, r.typed(dims))
+}
+
+func (r *rig) stateOf(name string, x []float64, p mem.Purpose, ty graph.Type) graph.Value {
+	r.data = append(r.data, datum{name: name, t: ty.DType, f: rounded(ty.DType, r.pad(x, ty)), writes: true})
 	v := r.State(name, ty, p)
 	r.fence()
 	return v
 }
 
-// acc is an accumulator of noise, as the mode says. n is its elements in this run.
+// acc is an accumulator of noise of an activation's gradient, as the mode says. n is its elements in this run.
 func (r *rig) acc(name string, n int, dims ...graph.Dim) graph.Value {
+	return r.accOf(name, n, r.typed(dims))
+}
+
+// accW is acc for a weight's gradient, which is f32.
+func (r *rig) accW(name string, n int, dims ...graph.Dim) graph.Value {
+	return r.accOf(name, n, graph.F(dims...))
+}
+
+func (r *rig) accOf(name string, n int, ty graph.Type) graph.Value {
 	r.accs = true
 	x := r.noise(n)
 	switch r.mode {
 	case noAcc:
 		return graph.None
 	case stateAcc:
-		return r.state(name, x, mem.Grads, dims...)
+		return r.stateOf(name, x, mem.Grads, ty)
 	}
-	return r.f(name, x, dims...)
+	return r.operand(name, x, ty)
 }
 
 // datum finds the data of a name.
@@ -245,7 +292,14 @@ func (h host) fill(r *rig) {
 func (d *datum) bytes() []byte {
 	var b []byte
 	for _, x := range d.f {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+		switch d.t {
+		case dtype.F16:
+			b = binary.LittleEndian.AppendUint16(b, dtype.ToF16(float32(x)))
+		case dtype.BF16:
+			b = binary.LittleEndian.AppendUint16(b, dtype.ToBF16(float32(x)))
+		default:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+		}
 	}
 	for _, x := range d.i {
 		b = binary.LittleEndian.AppendUint32(b, uint32(x))

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // flat are lengths of flat tensors, around the blocks of 4096 that sums of squares respect.
@@ -24,6 +25,19 @@ var stateCases = []opCase{
 		w := r.state("w", r.noise(n), mem.Weights, graph.D(n))
 		m, v := r.state("m", zero, mem.OptimState, graph.D(n)), r.state("v", zero, mem.OptimState, graph.D(n))
 		for _, x := range r.Apply(graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1}, w, r.f("g", g, graph.D(n)), m, v, r.hyper(), graph.None) {
+			r.check(x, update)
+		}
+	}},
+	{name: "adamw with a master", lengths: flat, build: func(r *rig, n int) {
+		to := graph.Type{DType: r.half, Shape: graph.S(graph.D(n))}
+		if r.half == dtype.F32 {
+			to.DType = dtype.BF16
+		}
+		w, master := r.stateOf("w", r.noise(n), mem.Weights, to), r.state("master", r.noise(n), mem.MasterWeights, graph.D(n))
+		m, v := r.state("m", r.noise(n), mem.OptimState, graph.D(n)), r.state("v", r.positive(n), mem.OptimState, graph.D(n))
+		o := r.Apply(graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1}, w, r.f("g", r.noise(n), graph.D(n)), m, v, r.hyper(), r.f("scale", []float64{0.375}, graph.D(1)), master)
+		r.check(o[0], update.in(to.DType, to.DType))
+		for _, x := range o[1:] {
 			r.check(x, update)
 		}
 	}},
@@ -104,7 +118,7 @@ func (r *rig) hyper() graph.Value {
 	h[graph.HyperBias1] = float64(float32(1 - 0.9*0.9*0.9))
 	h[graph.HyperBias2] = float64(float32(1 - 0.95*0.95*0.95))
 	h[graph.HyperGrad] = 0.5
-	return r.input("hyper", h, graph.D(graph.HyperLen))
+	return r.input("hyper", h, graph.F(graph.D(graph.HyperLen)))
 }
 
 func (r *rig) adamW(n int, scale graph.Value) {

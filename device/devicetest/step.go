@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"loadline/compile"
@@ -12,6 +13,7 @@ import (
 	"loadline/device/ref"
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // decoder is the shape of a small model and the options of its training step.
@@ -94,8 +96,11 @@ func (s *decoderStep) drop(x graph.Value) graph.Value {
 	return s.Dropout(x, s.G.Find("seed"), s.dropout)
 }
 
-// newStep builds d's step.
-func newStep(d decoder) *decoderStep {
+// newStep builds d's step in f32.
+func newStep(d decoder) *decoderStep { return newStepOf(dtype.F32, d) }
+
+// newStepOf builds d's step with compute type half.
+func newStepOf(half dtype.Type, d decoder) *decoderStep {
 	s := &decoderStep{rig: newRig(persistent, graph.Bounds{Rows: stepRows, Outs: 1}, 41), decoder: d}
 	rows := graph.D(stepRows)
 	var seq, pos, table []int32
@@ -110,7 +115,7 @@ func newStep(d decoder) *decoderStep {
 	spec := graph.AttentionSpec{Heads: stepHeads, KVHeads: stepKV, HeadDim: stepHead, Block: block, Context: stepLen}
 	s.i("seed", []int32{3, 66}, graph.D(2))
 	tokens, targets := s.i("tokens", s.ints(stepRows, stepVoc), rows), s.i("targets", s.targets(stepRows, stepVoc), rows)
-	weight := s.input("weight", []float64{1.0 / 64}, graph.D(1))
+	weight := s.input("weight", []float64{1.0 / 64}, graph.F(graph.D(1)))
 	table0 := s.param("embed", 0.5, stepVoc, stepWidth)
 	var x graph.Value
 	s.Part(graph.Outside, "embed", func() {
@@ -142,8 +147,26 @@ func newStep(d decoder) *decoderStep {
 		x = s.Add(x, s.mlp(l, h, name))
 	}
 	s.Part(graph.Outside, "head", func() { s.head(s.norm(x, "norm"), targets, weight) })
+	s.cast(half)
 	s.backward()
 	return s
+}
+
+// cast puts what is built so far, and its data, into the compute type.
+func (s *decoderStep) cast(half dtype.Type) {
+	g, err := compile.Autocast(s.G, compile.AutocastOptions{Compute: half})
+	if err != nil {
+		panic(err)
+	}
+	for i, v := range s.params {
+		s.params[i] = g.Find(s.G.Info(v).Name)
+	}
+	s.Builder, s.half = graph.Edit(g), half
+	for i := range s.data {
+		d := &s.data[i]
+		d.t = g.Info(g.Find(d.name)).Type.DType
+		rounded(d.t, d.f)
+	}
 }
 
 func (s *decoderStep) mlp(l int, h graph.Value, name func(string) string) (y graph.Value) {
@@ -188,7 +211,7 @@ func (s *decoderStep) backward() {
 	if s.accumulate {
 		for _, v := range s.params {
 			x := s.G.Info(v)
-			seeds[v] = s.State("grad."+x.Name, x.Type, mem.Grads)
+			seeds[v] = s.State("grad."+x.Name, graph.Type{Shape: x.Type.Shape}, mem.Grads)
 			s.data = append(s.data, datum{name: "grad." + x.Name, f: s.small(int(x.Type.Shape.Elems(s.G.Bounds))), writes: true})
 		}
 	}
@@ -208,23 +231,31 @@ func (s *decoderStep) backward() {
 		}
 		o := s.Apply(graph.ClipScale{Max: 0.1}, append(squares, hyper)...)
 		scale = o[0]
-		s.check(o[1], tolerance{rel: 256, why: "a norm of gradients"})
+		s.check(o[1], tolerance{rel: 256, half: 4, why: "a norm of gradients"})
 	}
 	for _, v := range s.params {
 		x := *s.G.Info(v)
 		n := int(x.Type.Shape.Elems(s.G.Bounds))
 		moment := func(name string, f []float64) graph.Value {
 			s.data = append(s.data, datum{name: name + x.Name, f: f, writes: true})
-			return s.State(name+x.Name, x.Type, mem.OptimState)
+			return s.State(name+x.Name, graph.Type{Shape: x.Type.Shape}, mem.OptimState)
 		}
 		if !s.accumulate {
 			s.check(grads[v], stepTolerance)
 		}
 		var out []graph.Value
+		master := graph.None
+		if x.Type.DType != dtype.F32 {
+			f := slices.Clone(s.datum(x.Name).f)
+			for i := range f {
+				f[i] = float64(float32(f[i] * (1 + s.rng.NormFloat64()*0x1p-14)))
+			}
+			master = moment("master.", f)
+		}
 		if s.momentum {
 			out = s.Apply(graph.SGD{Momentum: 0.9, Decay: 0.01}, v, grads[v], moment("buf.", s.small(n)), hyper, scale)
 		} else {
-			out = s.Apply(graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1}, v, grads[v], moment("m.", s.small(n)), moment("v.", s.positive(n)), hyper, scale)
+			out = s.Apply(graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1}, v, grads[v], moment("m.", s.small(n)), moment("v.", s.positive(n)), hyper, scale, master)
 		}
 		for _, o := range out {
 			s.check(o, stepTolerance)
@@ -233,7 +264,7 @@ func (s *decoderStep) backward() {
 			s.check(grads[v], stepTolerance)
 		}
 	}
-	s.outs = append(s.outs, result{"loss", s.G.Loss, tolerance{rel: 64, why: "the mean of losses around 4"}})
+	s.outs = append(s.outs, result{"loss", s.G.Loss, tolerance{rel: 64, half: 1, why: "the mean of losses around 4"}})
 }
 
 // small is noise of the size of gradients.
@@ -246,7 +277,7 @@ func (r *rig) small(n int) []float64 {
 }
 
 // stepTolerance is for gradients and updated states of a step, beside the largest of their tensor.
-var stepTolerance = tolerance{top: 1024, abs: 0.125, why: "about forty operations deep; a key bias has no gradient but roundings"}
+var stepTolerance = tolerance{top: 1024, abs: 0.125, half: 16, why: "about forty operations deep; a key bias has no gradient but roundings"}
 
 // variants are ways to compile a step that must not change a bit.
 var variants = []struct {
@@ -260,17 +291,35 @@ var variants = []struct {
 	{"offload to disk", compile.Options{Offload: compile.OffloadOptions{Activations: true, Tier: mem.Disk}}},
 }
 
+// stepCase is a decoder in a compute type.
+type stepCase struct {
+	half dtype.Type
+	decoder
+}
+
+// stepCases are the decoders in every compute type in which they have an optimizer.
+func stepCases() (all []stepCase) {
+	for _, half := range []dtype.Type{dtype.F32, dtype.BF16, dtype.F16} {
+		for _, d := range decoders {
+			if half == dtype.F32 || !d.momentum {
+				all = append(all, stepCase{half, d})
+			}
+		}
+	}
+	return all
+}
+
 // testSteps compares whole training steps with the reference in float64, and their bits across variants.
 func testSteps(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
-	for i, d := range decoders {
+	for i, c := range stepCases() {
 		some := variants
 		if i%3 != 0 || testing.Short() {
 			some = variants[:2]
 		}
-		t.Run(d.name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v/%s", c.half, c.name), func(t *testing.T) {
 			var first [][]byte
 			for _, v := range some {
-				s := newStep(d)
+				s := newStepOf(c.half, c.decoder)
 				v.o.Machine = cost.Laptop2()
 				p, err := compile.Step(s.G, v.o)
 				if err != nil {
@@ -313,7 +362,11 @@ func (s *decoderStep) compareStep(t *testing.T, h host, job *compile.Job) {
 	want.run(device.Args{})
 	for _, o := range s.outs {
 		ty := s.G.Info(o.v).Type
-		if bad := o.tol.compare(h.floats(o.name, ty, s.G.Bounds), want.floats(o.name, ty, s.G.Bounds), nil); bad != "" {
+		tol := o.tol.in(s.half, ty.DType)
+		if o.tol == stepTolerance {
+			tol.abs += unit(s.half) / 32 // the roundings of a key bias' gradient
+		}
+		if bad := tol.compare(h.floats(o.name, ty, s.G.Bounds), want.floats(o.name, ty, s.G.Bounds), nil); bad != "" {
 			t.Errorf("%s: %s", o.name, bad)
 		}
 	}

@@ -14,15 +14,20 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// Run runs the suite on the devices that open makes; with -short, at a third of the lengths. Ranks of one group run on devices of their own.
+// Run runs the suite on the devices that open makes; with -short, at a third of the lengths, which are those
+// of the narrow types in any case. Ranks of one group run on devices of their own.
 func Run(t *testing.T, open func() device.Device) {
 	run(t, open, func(*compile.Instr) {})
 }
 
 // run is Run; saw is called with every instruction that the suite runs, from the test's goroutine.
 func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
-	for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(), saw) })
+	for _, half := range []dtype.Type{dtype.F32, dtype.BF16, dtype.F16} {
+		t.Run(half.String(), func(t *testing.T) {
+			for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
+				t.Run(c.name, func(t *testing.T) { c.run(t, half, open(), saw) })
+			}
+		})
 	}
 	t.Run("invariance", func(t *testing.T) { testInvariance(t, open) })
 	t.Run("session", func(t *testing.T) { testSession(t, open) })
@@ -47,19 +52,19 @@ func rowsAt(n int) int { return 1 + n*7%6 }
 // spareRows is how many rows the bounds have beyond the run's.
 const spareRows = 3
 
-func (c *opCase) run(t *testing.T, d device.Device, saw func(*compile.Instr)) {
+func (c *opCase) run(t *testing.T, half dtype.Type, d device.Device, saw func(*compile.Instr)) {
 	ls := c.lengths
 	if ls == nil {
 		ls = lengths
 	}
 	exactRef := ref.New(ref.F64)
 	for i, n := range ls {
-		if testing.Short() && i%3 != 0 && i < len(ls)-1 {
+		if (testing.Short() || half != dtype.F32) && i%3 != 0 && i < len(ls)-1 {
 			continue
 		}
 		for m := range numModes {
 			rows := rowsAt(n)
-			r := newRig(m, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, uint64(n))
+			r := newRigOf(half, m, graph.Bounds{Rows: rows + spareRows, Outs: rows + spareRows}, uint64(n))
 			r.args = device.Args{Rows: rows, Outs: 1 + rows/2}
 			c.build(r, n)
 			if !r.accs && m > dying {
@@ -111,7 +116,7 @@ func (c *opCase) compare(t *testing.T, d, exactRef device.Device, r *rig, job *c
 		if mags != nil {
 			mag = mags[i]
 		}
-		if err := o.tol.compare(got.floats(o.name, ty, b), want.floats(o.name, ty, b), mag); err != "" {
+		if err := o.tol.in(r.half, ty.DType).compare(got.floats(o.name, ty, b), want.floats(o.name, ty, b), mag); err != "" {
 			return fmt.Sprintf("%s, result %d %s: %s", c.name, i, o.name, err)
 		}
 	}

@@ -3,6 +3,8 @@ package devicetest
 import (
 	"fmt"
 	"math"
+
+	"loadline/tensor/dtype"
 )
 
 // ulp is the largest relative error of rounding to float32.
@@ -14,7 +16,41 @@ const ulp = 1.0 / (1 << 24)
 // apart, which is any NaN.
 type tolerance struct {
 	rel, top, mag, abs float64
+	half               float64 // roundings of an operand to the compute type inside, beside the largest element
 	why                string
+}
+
+// unit is the largest relative error of rounding to t, in those of float32.
+func unit(t dtype.Type) float64 {
+	switch t {
+	case dtype.BF16:
+		return 1 << 16
+	case dtype.F16:
+		return 1 << 13
+	}
+	return 0
+}
+
+// in is tol where the compute type is half, for a result of type t: a narrow result is rounded once more, and to the other
+// side of a tie where float32 was a little off. Below its normal numbers f16 has steps of 2⁻²⁴; products in bf16 may take
+// denormal operands and sums for zero.
+func (tol tolerance) in(half, t dtype.Type) tolerance {
+	if half == dtype.F32 || tol == (tolerance{why: tol.why}) {
+		return tol
+	}
+	tol.top += tol.half * unit(half)
+	switch t {
+	case dtype.F16:
+		tol.abs += 2
+	case dtype.BF16:
+		tol.abs += 0x1p-96
+	}
+	if half == dtype.BF16 {
+		tol.abs += 0x1p-96
+	}
+	tol.rel += 2 * unit(t)
+	tol.why += fmt.Sprintf(", in %v", half)
+	return tol
 }
 
 // exact is for what is copied or counted.

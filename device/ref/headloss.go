@@ -50,6 +50,7 @@ func headLossGrad[T real](c *call[T]) error {
 		if err := lossGrad(logits, logits, t, float64(weight.f[0]), float64(T(lse))); err != nil {
 			return err
 		}
+		roundTo(h.typ.DType, logits) // as the gradient of any activation
 		clear(back)
 		for j, g := range logits {
 			for i, a := range w.row(j) {

@@ -8,7 +8,10 @@ import (
 
 // adamW computes in T, rounding every operation. An explicit conversion keeps products from being fused.
 func adamW[T real](c *call[T], o graph.AdamW) error {
-	w, g, m, v, hyper := c.in[0].f, c.in[1].f, c.in[2].f, c.in[3].f, c.in[4].f
+	w, g, m, v, hyper, out := c.in[0].f, c.in[1].f, c.in[2].f, c.in[3].f, c.in[4].f, c.out[0].f
+	if master := c.opt(6); master.on {
+		w, out = master.f, c.out[3].f
+	}
 	factor := gradFactor(c, 5, hyper)
 	lr, b1, b2 := hyper[graph.HyperLR], T(o.Beta1), T(o.Beta2)
 	step, root := lr/hyper[graph.HyperBias1], sqrt(hyper[graph.HyperBias2])
@@ -17,9 +20,10 @@ func adamW[T real](c *call[T], o graph.AdamW) error {
 		wi := w[i] - T(T(lr*T(o.Decay))*w[i])
 		mi := T(b1*m[i]) + T((1-b1)*gi)
 		vi := T(b2*v[i]) + T(T((1-b2)*gi)*gi)
-		c.out[0].f[i] = wi - T(step*mi)/(sqrt(vi)/root+T(o.Eps))
+		out[i] = wi - T(step*mi)/(sqrt(vi)/root+T(o.Eps))
 		c.out[1].f[i], c.out[2].f[i] = mi, vi
 	}
+	copy(c.out[0].f, out) // rounded when stored
 	return nil
 }
 
