@@ -145,7 +145,7 @@ func (d *inspectDocument) file(path string) (err error) {
 	return err
 }
 
-// maxConfigBytes is the longest config.json that is read.
+// maxConfigBytes is the longest config.json, and the longest file of --config, that is read.
 const maxConfigBytes = 1 << 20
 
 func readJSON(path string) (json.RawMessage, error) {

@@ -119,6 +119,9 @@ func TestUsage(t *testing.T) {
 		{"inspect " + dir, "it holds no model", "config.json"},
 		{"tokenize", "want --model PATH", "tokenizer.json"},
 		{"tokenize --model " + dir, "it has no tokenizer.json", "tokenizer.json"},
+		{"train --config /dev/zero", "/dev/zero: is a device", "file"},
+		{"train --config " + dir, "is a directory", "file"},
+		{"train --config " + dir + "/no", "no such file", "file"},
 		{"demo now", `unexpected argument "now"`, "flag"},
 	} {
 		var out, errs bytes.Buffer
