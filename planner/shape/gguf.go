@@ -48,7 +48,12 @@ func (g *ggufReader) uint(n int) uint64 {
 		return 0
 	}
 	clear(g.buf[:])
-	if _, err := io.ReadFull(g.r, g.buf[:n]); err != nil {
+	b, err := g.r.Peek(n)
+	if err == nil {
+		copy(g.buf[:], b)
+		_, err = g.r.Discard(n)
+	}
+	if err != nil {
 		g.err = fmt.Errorf("shape: gguf: the header ends early: %w", err)
 	}
 	return binary.LittleEndian.Uint64(g.buf[:])
@@ -73,19 +78,32 @@ func (g *ggufReader) text() string {
 		g.skip(n)
 		return ""
 	}
-	var b [1024]byte
-	if _, err := io.ReadFull(g.r, b[:n]); err != nil {
+	b, err := g.r.Peek(int(n))
+	if err != nil {
 		g.fail("the header ends early: %v", err)
 		return ""
 	}
-	return string(b[:n])
+	s := string(b)
+	g.skip(n)
+	return s
+}
+
+// skipTexts passes over n strings.
+func (g *ggufReader) skipTexts(n uint64) {
+	for i := uint64(0); i < n && g.err == nil; i++ {
+		length := g.uint(8)
+		if length > maxGGUFString {
+			g.fail("a string of %d bytes, want at most %d", length, maxGGUFString)
+		}
+		g.skip(length)
+	}
 }
 
 func (g *ggufReader) skip(n uint64) {
 	if g.err != nil {
 		return
 	}
-	if _, err := io.CopyN(io.Discard, g.r, int64(n)); err != nil {
+	if _, err := g.r.Discard(int(n)); err != nil {
 		g.fail("the header ends early: %v", err)
 	}
 }
@@ -137,14 +155,18 @@ func (g *ggufReader) value(kind uint32, depth int) any {
 		g.skip(n * uint64(w))
 		return listLength(n)
 	}
+	if of == 8 {
+		g.skipTexts(n)
+		return listLength(n)
+	}
 	var list []any
 	for i := uint64(0); i < n && g.err == nil; i++ {
 		v := g.value(of, depth+1)
-		if i < maxGGUFList && of != 8 {
+		if i < maxGGUFList {
 			list = append(list, v)
 		}
 	}
-	if of == 8 || n > maxGGUFList {
+	if n > maxGGUFList {
 		return listLength(n)
 	}
 	return list
