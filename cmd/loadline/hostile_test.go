@@ -224,6 +224,24 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 }
 
+// TestFullStdout runs verbs whose text for people goes to a full disk.
+func TestFullStdout(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range [][]string{{"plan", "--preset", "llama-tiny"}, {"train", "--preset", "list"}, {"train", "--help"}, {"plan", "--preset", "llama-tiny", "--json"}} {
+		c := command(args...)
+		c.Stdout = full
+		r := finish(t, c)
+		if r.code != codeFailed {
+			t.Errorf("%v: got exit code %d, want 1", args, r.code)
+		}
+		twoLines(t, lastLines(r.err, 2), "no space left")
+	}
+}
+
 // TestSweep checks that a resumed run removes what a killed one was writing, and nothing that is not its own.
 func TestSweep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
