@@ -12,7 +12,8 @@ import (
 const (
 	demoEnd    = 62 * time.Second // of the whole demo; this run takes what the rows leave of it,
 	demoLeast  = 32 * time.Second // but at least this long,
-	demoLatest = 84 * time.Second // unless the demo would then take longer than this
+	demoLatest = 78 * time.Second // unless the demo would then take longer than this,
+	demoShort  = 16 * time.Second // and never less than this
 	demoGrace  = 8 * time.Second  // how much longer, should the machine become slower meanwhile
 	demoBatch  = 4
 	demoSeq    = 128
@@ -24,7 +25,7 @@ const (
 
 // demoTime is how long the run for the text may take when the rows have taken so long.
 func demoTime(rows time.Duration) time.Duration {
-	return max(min(max(demoEnd-rows, demoLeast), demoLatest-rows), demoLeast/4)
+	return max(min(max(demoEnd-rows, demoLeast), demoLatest-rows), demoShort)
 }
 
 // demoText trains for as long as there is time, and generates. How many steps that will be is not known before, and the fall of the
@@ -37,9 +38,10 @@ func (a *app) demoText(ctx context.Context, d *demoDocument, dir string, most in
 	}
 	began, whole := time.Now(), demoTime(time.Since(a.began))
 	a.say("\ntraining for the text, %.0f s\n", whole.Seconds())
-	bar := a.newProgress("second", int64(whole.Seconds()), 0)
+	all := int64(whole.Seconds())
+	bar := a.newProgress("second", all, 0)
 	show := func(e stepEvent) {
-		bar.set(min(int64(time.Since(began).Seconds()), int64(whole.Seconds())), time.Second,
+		bar.set(min(int64(time.Since(began).Seconds()), all-1), time.Second, // the last second lasts until the end
 			fmt.Sprintf("step %d  loss %.4f", e.Step, e.Loss), fmt.Sprintf("memory %v / %v", e.Held, limit))
 	}
 	leg := func(until time.Duration, steps int, more ...string) (t trainDocument, err error) {

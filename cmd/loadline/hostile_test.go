@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"loadline/train/checkpoint"
@@ -219,6 +220,69 @@ func TestInterruptedTwice(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// TestSweep checks that a resumed run removes what a killed one was writing, and nothing that is not its own.
+func TestSweep(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	theirs := []string{"tokens-of-mine.txt", ".tmp-x", "notes"}
+	ours := []string{".tokenizer.json.123", ".tokens-0123456789abcdef.55", "tokens-0123456789abcdef", "tokenizer.json.tmp", ".tmp-step-9/a", ".tmp-gone-step-1/a"}
+	for _, name := range append(theirs, ours...) {
+		path := filepath.Join(out, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	document(t, &trainDocument{}, codeDone, small(t, out, "--resume", out, "--steps", "1")...)
+	for _, name := range theirs {
+		if !exists(filepath.Join(out, name)) {
+			t.Errorf("%s of somebody else is gone", name)
+		}
+	}
+	for _, name := range ours {
+		if exists(filepath.Join(out, name)) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// TestClaim starts runs at one moment that want the same directory: one gets it, and without --out each gets its own.
+func TestClaim(t *testing.T) {
+	dir := t.TempDir()
+	const n = 4
+	for _, named := range []bool{true, false} {
+		codes := map[int]int{}
+		var all []*running
+		for range n {
+			args := small(t, "", "--steps", "1")
+			if named {
+				args = append(args, "--out", "run")
+			}
+			r := &running{Cmd: command(args...), ended: make(chan error, 1)}
+			r.Dir, r.Stderr = dir, &r.err
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		for _, r := range all {
+			err := r.Wait()
+			codes[r.ProcessState.ExitCode()]++
+			if err != nil {
+				twoLines(t, r.err.String(), "--out run exists")
+			}
+		}
+		want := map[int]int{codeDone: 1, codeUsage: n - 1}
+		if !named {
+			want = map[int]int{codeDone: n}
+		}
+		if d := cmp.Diff(want, codes); d != "" {
+			t.Errorf("--out given: %v; exit codes: -want +got\n%s", named, d)
 		}
 	}
 }

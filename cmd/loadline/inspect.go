@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -144,12 +145,12 @@ func (d *inspectDocument) file(path string) (err error) {
 	return err
 }
 
-// maxConfigBytes is the longest config.json that is read.
+// maxConfigBytes is the longest config.json, and the longest file of --config, that is read.
 const maxConfigBytes = 1 << 20
 
 func readJSON(path string) (json.RawMessage, error) {
 	text, err := regular.ReadAll(path, maxConfigBytes)
-	if err == nil && !json.Valid(text) {
+	if err == nil && (!json.Valid(text) || !utf8.Valid(text)) {
 		err = fmt.Errorf("%s: it is not JSON", path)
 	}
 	return text, err

@@ -39,9 +39,9 @@ type app struct {
 	quiet   bool
 	config  string
 
-	log      *eventLog
-	again    string // what to do after a second interrupt
-	unparsed bool   // the command line could not be read to its end
+	log        *eventLog
+	interrupts interrupts
+	unparsed   bool // the command line could not be read to its end
 
 	printing sync.Mutex // held while the document is printed
 	printed  bool       // it is out
@@ -49,11 +49,12 @@ type app struct {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, in io.Reader, out, err io.Writer) (code int) {
-	a := &app{in: in, out: out, err: err, began: time.Now(), again: "the same command again"}
+	a := &app{in: in, out: out, err: err, began: time.Now(), interrupts: interrupts{again: "the same command again"}}
 	defer a.recover(&code)
 	if seat := os.Getenv(seatVar); seat != "" {
 		return a.serveRank(seat)
 	}
+	defer a.watchSignals()()
 	root := a.rootCommand()
 	root.SetArgs(args)
 	failure := root.Execute()

@@ -174,6 +174,17 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+// TestDemoTime keeps the demo near a minute on a quiet machine, and below 90 s on one where the rows take long.
+func TestDemoTime(t *testing.T) {
+	for rows, want := range map[time.Duration]time.Duration{
+		20 * time.Second: 42 * time.Second, 40 * time.Second: 32 * time.Second, 50 * time.Second: 28 * time.Second, time.Hour: 16 * time.Second,
+	} {
+		if got := demoTime(rows); got != want {
+			t.Errorf("rows of %v leave %v, want %v", rows, got, want)
+		}
+	}
+}
+
 // TestDemoRows plans the rows of demo, and runs the parts of it on less data than it takes.
 func TestDemoRows(t *testing.T) {
 	t.Setenv(beLoadline, "1")

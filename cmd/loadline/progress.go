@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -142,32 +139,4 @@ func (b *bar) say(line string) { fmt.Fprintln(b.p, line) }
 func (b *bar) close() {
 	b.b.Abort(false) // of a bar that is complete it does nothing
 	b.p.Wait()
-}
-
-// interruptible returns a context that the first SIGINT or SIGTERM ends, with a word to the user; the second ends the process.
-func (a *app) interruptible(word string) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			case <-signals:
-			}
-			if n > 0 {
-				a.printing.Lock() // for good: whoever prints a document now is too late
-				os.Exit(exitCode(a.failHeld(advise(errors.New("interrupted twice: stopped at once"), "%s", a.again))))
-			}
-			fmt.Fprintln(a.err, "interrupted: "+word)
-			cancel()
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -131,15 +132,18 @@ func (a *app) train(r *trainRun) error {
 	if err := r.readable(); err != nil {
 		return err
 	}
+	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
+	defer stop()
+	if err := r.claim(); err != nil {
+		return err
+	}
 	dir := &checkpoint.Dir{Path: r.Out, Keep: r.Options.Keep}
 	lock, err := dir.Open()
 	if err != nil {
 		return err
 	}
+	a.interrupts.then("--resume " + r.Out + " goes on from the last checkpoint")
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says
-	a.again = "--resume " + r.Out + " goes on from the last checkpoint"
-	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
-	defer stop()
 	eos, err := r.prepare(ctx, a)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
@@ -175,14 +179,11 @@ func (r *trainRun) place() error {
 		}
 	}
 	if r.Out == "" {
-		base := filepath.Join("runs", filepath.Base(r.Name))
-		for n := 1; r.Out == "" || exists(r.Out); n++ {
-			r.Out = fmt.Sprintf("%s-%d", base, n)
-		}
+		r.unnamed = true
+		r.firstFree()
 	}
-	r.created = !exists(r.Out)
-	if !r.created && r.Resume == "" {
-		return usage("--resume "+r.Out+" to go on from it, or another --out", "--out %s exists", r.Out)
+	if exists(r.Out) && r.Resume == "" {
+		return r.taken()
 	}
 	if s, err := os.Stat(r.Out); err == nil && !s.IsDir() {
 		return usage("name a directory", "--out %s is not a directory", r.Out)
@@ -191,6 +192,42 @@ func (r *trainRun) place() error {
 		return usage("check the path", "--resume %s: there is no such directory", r.Resume)
 	}
 	return nil
+}
+
+// firstFree names Out after the model.
+func (r *trainRun) firstFree() {
+	base := filepath.Join("runs", filepath.Base(r.Name))
+	r.Out = base + "-1"
+	for n := 2; exists(r.Out); n++ {
+		r.Out = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// taken says that Out is there.
+func (r *trainRun) taken() error {
+	return usage("--resume "+r.Out+" to go on from it, or another --out", "--out %s exists", r.Out)
+}
+
+// claim makes Out unless it is there to be resumed. Of two runs that want the same name one gets it.
+func (r *trainRun) claim() error {
+	if err := os.MkdirAll(filepath.Dir(r.Out), 0o755); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	for {
+		err := os.Mkdir(r.Out, 0o755)
+		switch {
+		case err == nil:
+			r.created = true
+			return nil
+		case !errors.Is(err, fs.ErrExist):
+			return fmt.Errorf("--out: %w", err)
+		case r.Resume != "":
+			return nil
+		case !r.unnamed:
+			return r.taken()
+		}
+		r.firstFree()
+	}
 }
 
 // undo removes Out if this run has made it and failed before its first checkpoint, so that the same command may be tried again. It

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"loadline/data"
 	"loadline/data/corpus"
@@ -194,8 +194,7 @@ func (r *trainRun) sweep(keep map[string]bool) error {
 		return err
 	}
 	for _, e := range entries {
-		n := e.Name()
-		if strings.HasPrefix(n, tokensPrefix) && !keep[n] || strings.HasPrefix(n, "."+tokensPrefix) {
+		if n := e.Name(); ours(n) && !keep[n] {
 			if err := os.Remove(filepath.Join(r.Out, n)); err != nil {
 				return err
 			}
@@ -203,6 +202,13 @@ func (r *trainRun) sweep(keep map[string]bool) error {
 	}
 	return nil
 }
+
+// ours tells whether a name is that of a token file, or of a file that prepare was writing.
+func ours(name string) bool {
+	return oursPattern.MatchString(name)
+}
+
+var oursPattern = regexp.MustCompile(`^(tokens-[0-9a-f]{16}|\.tokens-[0-9a-f]{16}\.[0-9]+|\.tokenizer\.json\.[0-9]+|tokenizer\.json\.tmp)$`)
 
 // longEnough refuses texts that do not fill one window.
 func (r *trainRun) longEnough() error {

@@ -86,6 +86,7 @@ type trainRun struct {
 	Tokens, ValTokens string // paths of token files
 
 	data, valData string // texts; an empty data is the embedded one
+	unnamed       bool   // Out has its name from the model
 	created       bool   // Out was made by this run
 }
 

@@ -20,7 +20,7 @@ func Plans(q Question) (*Answer, error) {
 		return nil, err
 	}
 	all, level := q.search()
-	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Plans: []Plan{}}
+	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Question: q, Plans: []Plan{}}
 	if len(all.fits) == 0 {
 		if len(all.over) == 0 {
 			return nil, &Invalid{What: "what is held", Got: q.held(), Why: "no system plans it together", Nearest: "the same without one of these"}

@@ -131,6 +131,8 @@ type Answer struct {
 	Plans    []Plan    `json:"plans"`       // best first; the least one alone where nothing fits
 	Next     string    `json:"next"`        // what the next step up would take
 	Searched int       `json:"searched"`
+	// Question is what was asked, with its defaults filled in.
+	Question Question `json:"-"`
 }
 
 // cost returns card-seconds a token.

@@ -43,3 +43,6 @@ func byPurpose(e *frameworks.Estimate, peak mem.Bytes) map[string]mem.Bytes {
 	by[mem.Runtime.String()] = peak - sum
 	return by
 }
+
+// Allocated returns the part of a plan's peak that the framework's allocator hands out.
+func Allocated(p Plan) mem.Bytes { return p.estimate.Allocated() }

@@ -7,6 +7,7 @@ import (
 	"loadline/mem"
 	"loadline/planner/frameworks"
 	"loadline/planner/hardware"
+	"loadline/planner/shape"
 )
 
 // format is a type that weights are served in.
@@ -153,7 +154,7 @@ func (q *Question) serving(c Config) (Plan, error) {
 	case "transformers":
 		return q.transformers(c)
 	}
-	j := frameworks.Job{Shape: q.Shape, TP: c.TP, PP: c.PP, Ranks: c.TP, MicroBatch: ceilDiv(c.Concurrency, c.PP), Seq: q.Context, Weights: q.stored(&c), KVBits: kvBits(c.KVType)}
+	j := ServingJob(*q, c)
 	const unbounded = mem.Bytes(1) << 44
 	full, err := frameworks.VLLM(frameworks.Serve{Job: j, Memory: unbounded, Sequences: max(1, min(256, c.Concurrency)), BatchTokens: q.batchTokens()})
 	if err != nil {
@@ -182,6 +183,18 @@ func (q *Question) serving(c Config) (Plan, error) {
 	made := float64(c.Concurrency * c.DP)
 	p.TokensPerSecond = min(made, float64(q.Concurrency)) * float64(q.Output) / (first + step*float64(q.Output))
 	return p, nil
+}
+
+// ServingJob returns a configuration of vLLM or SGLang as the formulas take it. The question is an answer's.
+func ServingJob(q Question, c Config) frameworks.Job {
+	return frameworks.Job{
+		Shape: q.Shape, TP: c.TP, PP: c.PP, Ranks: c.TP, MicroBatch: ceilDiv(c.Concurrency, c.PP), Seq: q.Context, Weights: q.stored(&c), KVBits: kvBits(c.KVType),
+	}
+}
+
+// Stored returns the format of the weights that a GGUF file holds, for Question.Stored.
+func Stored(g *shape.GGUF) *frameworks.Quant {
+	return &frameworks.Quant{Name: "gguf", Bits: g.LinearBits, EmbedBits: g.OtherBits}
 }
 
 // batchTokens is max_num_batched_tokens: vLLM's default, or less where less is asked for.

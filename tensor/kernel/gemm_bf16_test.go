@@ -48,7 +48,7 @@ func TestGemmBF16Small(t *testing.T) {
 				return dims[r.IntN(len(dims))]
 			}
 			m, n, k := pick(), pick(), pick()
-			if trial%50 == 0 {
+			if trial%80 == 0 {
 				n, k = 100+r.IntN(100), 500+r.IntN(100)
 			}
 			fa, fb, acc := form(r.IntN(3)), form(r.IntN(3)), r.IntN(2) == 0

@@ -1,5 +1,5 @@
-// Package kernel holds the inner loops of the engine: free functions over float32 slices, grouped in
-// a Set, one value per instruction set.
+// Package kernel holds the inner loops of the engine: free functions over slices of float32 and of bf16 (as
+// uint16), grouped in a Set, one value per instruction set.
 //
 // Letters in comments: M rows and N columns of an output, K the summed dimension, n a slice length.
 //
@@ -14,7 +14,8 @@
 //
 // The generic functions (*_generic.go) define each kernel and stay in every build; the tag purego
 // selects them alone. Sets agree bit for bit on the kernels whose comments say "exact", and within the
-// stated bound on the others, which use fused multiply-adds or polynomials.
+// stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
+// other bit for bit on all; avx512bf16 but for denormals of the bf16 product.
 //
 // It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
 // and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.

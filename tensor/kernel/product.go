@@ -25,8 +25,9 @@ type product struct {
 }
 
 const (
-	blockM = 144 // rows of A packed at once: a multiple of every tile's
-	blockN = 768 // columns of B packed at once
+	packM  = 576 // rows of A packed at once: a multiple of every tile's
+	blockM = 144 // rows of A that stay in L2 while a block of B passes
+	blockN = 320 // columns of B in a block, packed at once; a multiple of every tile's
 	smallN = 64  // blockN when few rows reuse a packed B: it stays near
 	smallM = 48
 	maxM   = 12 // the largest tile
@@ -41,7 +42,7 @@ const (
 func GemmWorkspace(m, n, k int) int {
 	const align = 16 // the parts start on 64 bytes
 	kc := min(k, maxKB)
-	a := roundUp(min(m, blockM), maxM) / minM * (kc*minM + padA)
+	a := roundUp(min(m, packM), maxM) / minM * (kc*minM + padA)
 	b := roundUp(min(n, blockN), maxN) * kc
 	wide := roundUp(min(k, maxKB), 2) * maxN
 	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
@@ -119,14 +120,24 @@ func (p *product) gemm(c Mat, a, b operand, acc bool, ws []float32) {
 		nb = smallN
 	}
 	w := p.carve(ws, c.Cols, a.cols)
-	for k := 0; k < a.cols; k += p.kb {
-		k1 := min(k+p.kb, a.cols)
-		for j := 0; j < c.Cols; j += nb {
-			j1 := min(j+nb, c.Cols)
-			p.packB(w.b, b.slice(k, k1, j, j1), p.steps(k1-k)*p.n)
-			p.block(c.Slice(0, c.Rows, j, j1), a.slice(0, a.rows, k, k1), w.b, acc || k > 0, j == 0, w)
+	for i, rows := 0, parts(c.Rows); i < c.Rows; i += rows {
+		i1 := min(i+rows, c.Rows)
+		for k := 0; k < a.cols; k += p.kb {
+			k1 := min(k+p.kb, a.cols)
+			p.packBlockA(w.a, a.slice(i, i1, k, k1))
+			for j := 0; j < c.Cols; j += nb {
+				j1 := min(j+nb, c.Cols)
+				p.packB(w.b, b.slice(k, k1, j, j1), p.steps(k1-k)*p.n)
+				p.block(c.Slice(i, i1, j, j1), k1-k, w.b, acc || k > 0, w)
+			}
 		}
 	}
+}
+
+// parts is how many rows to take at once of rows: at most packM, in even parts.
+func parts(rows int) int {
+	n := (rows + packM - 1) / packM
+	return roundUp((rows+n-1)/n, maxM)
 }
 
 // packWhole packs columns j0 to j1 of b into a packed matrix.
@@ -158,9 +169,13 @@ func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bo
 	}
 	w := p.carve(ws, c.Cols, k)
 	np := roundUp(n, p.n)
-	for at := 0; at < k; at += p.kb {
-		end := min(at+p.kb, k)
-		p.block(c, a.slice(0, a.rows, at, end), b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, true, w)
+	for i, rows := 0, parts(c.Rows); i < c.Rows; i += rows {
+		i1 := min(i+rows, c.Rows)
+		for at := 0; at < k; at += p.kb {
+			end := min(at+p.kb, k)
+			p.packBlockA(w.a, a.slice(i, i1, at, end))
+			p.block(c.Slice(i, i1, 0, c.Cols), end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
+		}
 	}
 }
 
@@ -209,46 +224,56 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 	return w
 }
 
-// block adds (or stores) the product of one k block: c (M,N), a (M,kc), bp panels of kc rows. fresh is
-// false when the call before had the same a, which is then still packed if it fits.
-func (p *product) block(c Mat, a operand, bp []float32, acc, fresh bool, w work) {
-	steps, inner := p.steps(a.cols), p.inner(a.cols)
-	fresh = fresh || c.Rows > blockM
-	pa, pb := inner*p.m+padA, steps*p.n
-	for i0 := 0; i0 < c.Rows; i0 += blockM {
-		mb := min(blockM, c.Rows-i0)
-		for i := 0; fresh && i < mb; i += p.m {
-			r := min(p.m, mb-i)
-			p.packA(w.a[i/p.m*pa:][:pa], a.slice(i0+i, i0+i+r, 0, a.cols), r)
+// packBlockA packs a (M,kc), M at most packM.
+func (p *product) packBlockA(dst []float32, a operand) {
+	pa := p.inner(a.cols)*p.m + padA
+	for i := 0; i < a.rows; i += p.m {
+		r := min(p.m, a.rows-i)
+		p.packA(dst[i/p.m*pa:][:pa], a.slice(i, i+r, 0, a.cols), r)
+	}
+}
+
+// block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows.
+func (p *product) block(c Mat, kc int, bp []float32, acc bool, w work) {
+	pb := p.steps(kc) * p.n
+	for j0 := 0; j0 < c.Cols; j0 += blockN {
+		j1 := min(j0+blockN, c.Cols)
+		for i0 := 0; i0 < c.Rows; i0 += blockM {
+			i1 := min(i0+blockM, c.Rows)
+			for j := j0; j < j1; j += p.n {
+				next := bp[j0/p.n*pb:] // after the last panel the next rows begin with the first
+				if j+p.n < j1 || i1 == c.Rows && j+p.n < c.Cols {
+					next = bp[(j/p.n+1)*pb:]
+				}
+				p.column(c.Slice(i0, i1, j, min(j+p.n, c.Cols)), kc, bp[j/p.n*pb:][:pb], next[:pb], w.a[i0/p.m*(p.inner(kc)*p.m+padA):], acc, w)
+			}
 		}
-		for j := 0; j < c.Cols; j += p.n {
-			n := min(p.n, c.Cols-j)
-			bj := bp[j/p.n*pb:][:pb]
-			next := bp // the first panel is next after the last
-			if j+p.n < c.Cols {
-				next = bp[(j/p.n+1)*pb:]
-			}
-			if p.widen != nil {
-				p.widen(steps, bj, w.wide)
-				bj = w.wide
-			}
-			for i := 0; i < mb; i += p.m {
-				r := min(p.m, mb-i)
-				ai := w.a[i/p.m*pa:][:pa]
-				ct := c.Data[(i0+i)*c.RowStride+j:]
-				asked := &next[min(i/p.m*inner*4, pb-1)] // in parts, a tile each
-				if n == p.n {
-					p.micro(inner, ai, bj, ct, c.RowStride, r, acc, asked)
-					continue
-				}
-				for q := 0; acc && q < r; q++ {
-					copy(w.tile[q*p.n:], ct[q*c.RowStride:][:n])
-				}
-				p.micro(inner, ai, bj, w.tile, p.n, r, acc, asked)
-				for q := range r {
-					copy(ct[q*c.RowStride:][:n], w.tile[q*p.n:])
-				}
-			}
+	}
+}
+
+// column is block for one panel of B; next is the panel that will follow.
+func (p *product) column(c Mat, kc int, b, next, ap []float32, acc bool, w work) {
+	inner := p.inner(kc)
+	pa := inner*p.m + padA
+	if p.widen != nil {
+		p.widen(p.steps(kc), b, w.wide)
+		b = w.wide
+	}
+	for i := 0; i < c.Rows; i += p.m {
+		r := min(p.m, c.Rows-i)
+		ai := ap[i/p.m*pa:][:pa]
+		ct := c.Data[i*c.RowStride:]
+		asked := &next[min(i/p.m*inner*4, len(next)-1)] // in parts, a tile each
+		if c.Cols == p.n {
+			p.micro(inner, ai, b, ct, c.RowStride, r, acc, asked)
+			continue
+		}
+		for q := 0; acc && q < r; q++ {
+			copy(w.tile[q*p.n:], ct[q*c.RowStride:][:c.Cols])
+		}
+		p.micro(inner, ai, b, w.tile, p.n, r, acc, asked)
+		for q := range r {
+			copy(ct[q*c.RowStride:][:c.Cols], w.tile[q*p.n:])
 		}
 	}
 }

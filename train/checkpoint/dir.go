@@ -25,6 +25,7 @@ const (
 const (
 	stepPrefix = "step-"
 	tempPrefix = ".tmp-" // what is being made or removed: of no meaning to a reader
+	gonePrefix = tempPrefix + "gone-"
 	lockFile   = ".lock"
 )
 
@@ -95,7 +96,7 @@ func (d *Dir) clean() error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, n := range names {
-		if strings.HasPrefix(n.Name(), tempPrefix) {
+		if strings.HasPrefix(n.Name(), tempPrefix+stepPrefix) || strings.HasPrefix(n.Name(), gonePrefix+stepPrefix) {
 			if err := d.removeAll(filepath.Join(d.Path, n.Name())); err != nil {
 				return fmt.Errorf("checkpoint: %w", err)
 			}
@@ -170,7 +171,7 @@ func (d *Dir) prune() error {
 
 // retire removes a checkpoint so that no moment shows half of it.
 func (d *Dir) retire(path string) error {
-	gone := filepath.Join(d.Path, tempPrefix+"gone-"+filepath.Base(path))
+	gone := filepath.Join(d.Path, gonePrefix+filepath.Base(path))
 	if err := d.rename(path, gone); err != nil {
 		return err
 	}

@@ -1,0 +1,141 @@
+package writers
+
+import (
+	"fmt"
+	"math"
+
+	"loadline/mem"
+	"loadline/planner/search"
+)
+
+// kvWords says what the cache takes.
+func (j *Job) kvWords() string {
+	return fmt.Sprintf("%v a rank for %d sequences of %d", j.purpose(mem.KVBlocks), j.Question.Concurrency, j.Question.Context)
+}
+
+// share returns a part of the card's memory, rounded up to hundredths.
+func (j *Job) share(n mem.Bytes) string {
+	f := float64(n) / float64(j.Question.Machine.Card.Reported())
+	return fmt.Sprintf("%.2f", min(0.98, math.Ceil(100*f)/100))
+}
+
+// vllm writes the arguments of vllm serve.
+func (j *Job) vllm() File {
+	c, q := &j.Plan.Config, &j.Question
+	a := []Setting{
+		{"--tensor-parallel-size", fmt.Sprint(c.TP), "matrices are split over these cards"}, {"--pipeline-parallel-size", fmt.Sprint(c.PP), "layers follow each other over these cards"}, {"--data-parallel-size", fmt.Sprint(c.DP), "replicas, each with its own cache"},
+		{"--max-model-len", fmt.Sprint(q.Context), "the planned length"}, {"--max-num-seqs", fmt.Sprint(c.Concurrency), "the cache holds that many at full length; graphs are captured for no more"},
+		{"--max-num-batched-tokens", fmt.Sprint(min(8192, max(2048, q.Context))), "longer prompts are read in chunks, so that activations have a bound"},
+		{"--gpu-memory-utilization", j.share(j.Plan.Range[1]), fmt.Sprintf("%v with 9 chances in 10; more would only be cache that nobody uses", j.Plan.Range[1])},
+		{"--enable-prefix-caching", "", "full blocks of equal prefixes are shared"},
+	}
+	switch c.Quant {
+	case "fp8":
+		a = append(a, Setting{"--quantization", "fp8", "half the bytes of weights, and 8-bit products"})
+	case "awq-int4":
+		a = append(a, Setting{"--quantization", "awq_marlin", "4-bit weights, unpacked as they are multiplied; the checkpoint has to be in AWQ"})
+	}
+	kv := "auto"
+	if c.KVType == "fp8" {
+		kv = "fp8"
+	}
+	a = append(a, Setting{"--kv-cache-dtype", kv, j.kvWords()})
+	return File{"vllm.sh", j.script("vllm serve "+quote(j.Model), a)}
+}
+
+// sglang writes the arguments of sglang.launch_server.
+func (j *Job) sglang() File {
+	c, q := &j.Plan.Config, &j.Question
+	static := j.purpose(mem.Weights) + j.purpose(mem.KVBlocks)
+	a := []Setting{
+		{"--tp-size", fmt.Sprint(c.TP), "matrices are split over these cards"}, {"--pp-size", fmt.Sprint(c.PP), "layers follow each other over these cards"}, {"--dp-size", fmt.Sprint(c.DP), "replicas, each with its own cache"},
+		{"--context-length", fmt.Sprint(q.Context), "the planned length"}, {"--max-running-requests", fmt.Sprint(c.Concurrency * c.DP), "as many as the cache holds at full length"},
+		{"--chunked-prefill-size", fmt.Sprint(min(8192, max(2048, q.Context))), "so that activations have a bound"},
+		{"--mem-fraction-static", j.share(static), fmt.Sprintf("weights and cache, %v", static)},
+	}
+	switch c.Quant {
+	case "fp8":
+		a = append(a, Setting{"--quantization", "fp8", "half the bytes of weights, and 8-bit products"})
+	case "awq-int4":
+		a = append(a, Setting{"--quantization", "awq_marlin", "4-bit weights; the checkpoint has to be in AWQ"})
+	}
+	kv := "auto"
+	if c.KVType == "fp8" {
+		kv = "fp8_e4m3"
+	}
+	a = append(a, Setting{"--kv-cache-dtype", kv, j.kvWords()})
+	return File{"sglang.sh", j.script("python -m sglang.launch_server --model-path "+quote(j.Model), a)}
+}
+
+// llamaServer writes the arguments of llama-server.
+func (j *Job) llamaServer() File {
+	c, q := &j.Plan.Config, &j.Question
+	depth := q.Shape.Depth()
+	layers, why := fmt.Sprint(c.GPULayers), fmt.Sprintf("one more of %d layers does not fit; the CPU computes the others", depth)
+	if c.GPULayers == depth {
+		layers, why = fmt.Sprint(depth+1), "every layer and the output"
+	}
+	a := []Setting{
+		{"--ctx-size", fmt.Sprint(q.Context * q.Concurrency), fmt.Sprintf("%d tokens for each of %d slots", q.Context, q.Concurrency)}, {"--parallel", fmt.Sprint(q.Concurrency), "slots"},
+		{"--n-gpu-layers", layers, why}, {"--flash-attn", "on", "the scores of a whole context are never stored"}, {"--ubatch-size", "512", "the compute buffer is planned for it"},
+		{"--cache-type-k", c.KVType, j.kvWords()}, {"--cache-type-v", c.KVType, "values as keys"},
+	}
+	if c.Ranks > 1 {
+		a = append(a, Setting{"--split-mode", "layer", "layers follow each other over the cards"})
+	}
+	name := c.Quant
+	if name == "stored" {
+		name = "as it is"
+	}
+	a = append(a, Setting{"--no-mmap", "", fmt.Sprintf("weights (%s) are read into the planned buffers", name)})
+	return File{"llama-server.sh", j.script("llama-server --model "+quote(j.Model), a)}
+}
+
+// quote makes one word of a shell's command line.
+func quote(s string) string {
+	out := []byte{'\''}
+	for _, b := range []byte(s) {
+		if b == '\'' {
+			out = append(out, `'\''`...)
+			continue
+		}
+		out = append(out, b)
+	}
+	return string(append(out, '\''))
+}
+
+// loadline writes the settings of Loadline's own verbs, for --config.
+func (j *Job) loadline() File {
+	c, q := &j.Plan.Config, &j.Question
+	if q.Task == search.Serve {
+		kv := c.KVType
+		if kv == "fp8" {
+			kv = "q8_0"
+		}
+		return File{"loadline.yaml", j.head() + yaml([]Setting{
+			{"model", jsonText(j.Model), "the planned model"}, {"context", fmt.Sprint(q.Context), "the planned length"}, {"concurrency", fmt.Sprint(q.Concurrency), "sequences at a time"}, {"kv-type", kv + "," + kv, j.kvWords()},
+		})}
+	}
+	recompute, why := c.Recompute, j.whyRecompute()
+	if recompute == "selective" {
+		recompute, why = "attn.core,mlp.act", "what is large and cheap is computed again"
+	}
+	precision, exact := c.Precision, "FP32's range in 2 bytes where it is bf16"
+	ranks, accumulate, zero := c.Ranks, c.Accumulate, c.ZeRO
+	if each := c.MicroBatch * c.Ranks; c.DP < c.Ranks { // what other frameworks split by tensor and pipeline is shared by ZeRO here
+		zero = 3
+		if j.globalBatch()%each == 0 {
+			accumulate = j.globalBatch() / each
+		} else {
+			ranks = c.DP
+		}
+	}
+	lines := []Setting{
+		{"model", jsonText(j.Model), "the planned model"}, {"batch", fmt.Sprint(c.MicroBatch), "sequences a rank and micro-batch"}, {"seq", fmt.Sprint(q.Seq), "the planned length"}, {"accumulate", fmt.Sprint(accumulate), "the rest of the global batch"},
+		{"ranks", fmt.Sprint(ranks), "all data-parallel"}, {"zero", fmt.Sprint(zero), "how far ranks share states"}, {"precision", precision, exact}, {"recompute", recompute, why}, {"attention", "flash", "scores of every pair are never stored"},
+	}
+	if c.Offload != "none" {
+		lines = append(lines, Setting{"offload", jsonText(c.Offload), "what waits in a lower tier"})
+	}
+	return File{"loadline.yaml", j.head() + yaml(lines)}
+}
