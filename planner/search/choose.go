@@ -48,7 +48,7 @@ func Plans(q Question) (*Answer, error) {
 func (q *Question) search() (all pool, level int) {
 	for level = range 2 {
 		all = pool{}
-		for _, system := range Frameworks(q.Task) {
+		for _, system := range q.systems() {
 			if q.Framework != "any" && q.Framework != system {
 				continue
 			}

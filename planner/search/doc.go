@@ -55,6 +55,10 @@ type Question struct {
 	// Stored is how the weights are, where a file says so; then serving searches no other format.
 	Stored *frameworks.Quant
 
+	// Factors multiply what the formulas say of a system's purpose, by "vllm/activations", as logs of the user's own
+	// runs taught; absent ones are 1.
+	Factors map[string]float64
+
 	Hold Hold
 }
 
@@ -62,7 +66,7 @@ type Question struct {
 type Hold struct {
 	Ranks, TP, PP, CP, EP, MicroBatch int
 	ZeRO                              *int
-	Precision                         string // bf16, fp16, fp32, fp8
+	Precision                         string // bf16, fp16, fp8
 	Recompute                         string // none, selective, full
 	Offload                           string // none, optimizer, "optimizer,weights", weights
 	Adapter                           string // none, lora, qlora

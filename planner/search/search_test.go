@@ -169,6 +169,10 @@ func TestNonsense(t *testing.T) {
 		"seq":       {good(func(q *Question) { q.Seq = -1 }), "1"},
 		"product":   {good(func(q *Question) { q.Hold.TP, q.Hold.PP = 8, 8 }), "8"},
 		"nothing":   {good(func(q *Question) { q.Framework, q.Hold.ZeRO = "megatron", &three }), "the same without one of these"},
+		"apple":     {ask(t, "Llama-3.1-8B", "Apple M3 Ultra", Train, nil), "a card of NVIDIA or AMD"},
+		"vllm":      {ask(t, "Llama-3.1-8B", "Apple M3 Ultra", Serve, func(q *Question) { q.Framework = "vllm" }), "llamacpp"},
+		"fp8":       {ask(t, "Llama-3.1-8B", "A100-80GB", Train, func(q *Question) { q.Hold.Precision = "fp8" }), "bf16"},
+		"bf16":      {ask(t, "Llama-3.2-1B", "V100-16GB", Train, func(q *Question) { q.Hold.Precision = "bf16" }), "fp16"},
 		"no model":  {Question{Machine: good(nil).Machine}, "a config.json, a GGUF file or a built-in name"},
 		"huge":      {good(func(q *Question) { q.Shape = huge() }), "1e+14"},
 	} {
@@ -246,6 +250,10 @@ func TestEveryModelEveryCard(t *testing.T) {
 			}
 			q := Question{Shape: s, Machine: Machine{Card: card, Nodes: 1, PerNode: 4}, Task: task, Concurrency: 4}
 			a, err := Plans(q)
+			var bad *Invalid
+			if errors.As(err, &bad) && runs[card.Vendor] != nil && bad.What == "hardware" {
+				continue
+			}
 			if err != nil {
 				t.Errorf("%s on %s, %s: %v", name, card.Name, task, err)
 				continue
@@ -254,6 +262,41 @@ func TestEveryModelEveryCard(t *testing.T) {
 				t.Errorf("%s on %s, %s: fits %v", name, card.Name, task, a.Fits)
 			}
 			checkPlan(t, &q, a)
+		}
+	}
+}
+
+// TestFactors checks that what logs taught moves the peak by just that, and the purposes still sum to it.
+func TestFactors(t *testing.T) {
+	ask8 := func(f map[string]float64) *Answer {
+		q := ask(t, "Llama-3.1-8B", "H100", Serve, func(q *Question) {
+			q.Framework, q.Context, q.Concurrency, q.Factors, q.Hold.Quant = "vllm", 8192, 16, f, "bf16"
+		})
+		a, err := Plans(q)
+		if err != nil || !a.Fits {
+			t.Fatalf("got %+v, %v", a, err)
+		}
+		checkPlan(t, &q, a)
+		return a
+	}
+	plain := ask8(nil).Plans[0]
+	learnt := ask8(map[string]float64{"vllm/activations": 1.5, "vllm/nothing": 3, "sglang/weights": 9, "vllm/weights": 1e9}).Plans[0]
+	if got, want := learnt.Peak-plain.Peak, plain.ByPurpose["activations"]/2; got < want-2 || got > want+2 {
+		t.Errorf("got %v more, want %v", got, want)
+	}
+}
+
+// TestText checks what people are told.
+func TestText(t *testing.T) {
+	a, err := Plans(ask(t, "Llama-3.1-70B", "4x8xH100", Train, func(q *Question) { q.Framework, q.GlobalBatch = "megatron", 128 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := a.Text()
+	t.Log("\n" + text)
+	for _, want := range []string{"70.6 B parameters", "4 nodes of 8 × H100", "best: megatron", "next 1:", "next step up:", "weights ", "8 chances in 10", "ZeRO stage"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text has no %q", want)
 		}
 	}
 }
