@@ -3,17 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"loadline/model/tokenizer"
 	"loadline/train/checkpoint"
 )
 
@@ -221,6 +224,35 @@ func TestInterruptedTwice(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTokenizeFails checks that the document of ids, which is printed as it comes, is one document also when the text fails half-way.
+func TestTokenizeFails(t *testing.T) {
+	dir := t.TempDir()
+	tok, err := tokenizer.Train(strings.NewReader("some text"), 300, tokenizer.TrainOptions{})
+	if err == nil {
+		err = tok.SaveFile(filepath.Join(dir, checkpoint.TokenizerName))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []string{"", strings.Repeat("some text ", 1<<18)} {
+		var out, errs bytes.Buffer
+		in := io.MultiReader(strings.NewReader(before), iotest.ErrReader(errors.New("bad disk")))
+		code := run([]string{"tokenize", "--model", dir, "--json"}, in, &out, &errs)
+		var d struct {
+			IDs   []int32
+			Error string
+			Code  int `json:"exit_code"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+			t.Fatalf("%v: %s", err, lastLines(out.String(), 1))
+		}
+		if code != codeFailed || d.Code != codeFailed || !strings.Contains(d.Error, "bad disk") || (len(d.IDs) > 0) != (before != "") {
+			t.Errorf("got exit code %d, %d ids, error %q", code, len(d.IDs), d.Error)
+		}
+		twoLines(t, errs.String(), "bad disk")
 	}
 }
 
