@@ -127,6 +127,13 @@ type Plan struct {
 	estimate frameworks.Estimate
 }
 
+// Point is a plan that none beats in both memory and speed.
+type Point struct {
+	Name            string    `json:"name"`
+	Peak            mem.Bytes `json:"peak_bytes"`
+	TokensPerSecond float64   `json:"tokens_per_second"`
+}
+
 // Answer is what is found.
 type Answer struct {
 	Fits     bool      `json:"fits"`
@@ -135,6 +142,8 @@ type Answer struct {
 	Plans    []Plan    `json:"plans"`       // best first; the least one alone where nothing fits
 	Next     string    `json:"next"`        // what the next step up would take
 	Searched int       `json:"searched"`
+	// Frontier is ordered by memory: what fits, without plans that another beats in both memory and speed.
+	Frontier []Point `json:"frontier"`
 	// Question is what was asked, with its defaults filled in.
 	Question Question `json:"-"`
 }
