@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"loadline/mem"
+	"loadline/planner/shape"
 )
 
 // TestFactors checks that what logs taught moves the peak by just that, and the purposes still sum to it.
@@ -78,5 +81,52 @@ func TestHTML(t *testing.T) {
 	}
 	if len(a.Frontier) < 2 {
 		t.Errorf("got a frontier of %d points", len(a.Frontier))
+	}
+}
+
+// TestStored checks that a GGUF file's own format is served as it is, by llama.cpp, with layers on the CPU where the
+// cache leaves no room.
+func TestStored(t *testing.T) {
+	q := ask(t, "Llama-3.1-8B", "RTX-4090", Serve, func(q *Question) {
+		q.Context, q.Concurrency, q.Stored = 32768, 16, Stored(&shape.GGUF{LinearBits: 4.84, OtherBits: 6.5})
+	})
+	a, err := Plans(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + a.Text())
+	checkPlan(t, &q, a)
+	for _, p := range a.Plans {
+		if p.Config.System != "llamacpp" || p.Config.Quant != "stored" {
+			t.Errorf("got %+v", p.Config)
+		}
+	}
+	if !a.Fits || a.Plans[0].Config.GPULayers == q.Shape.Depth() || a.Plans[0].Host == 0 {
+		t.Errorf("64 GiB of cache beside 24: got %+v", a.Plans[0].Config)
+	}
+}
+
+// TestHost checks that host memory is a limit of its own, and NVMe the tier below it.
+func TestHost(t *testing.T) {
+	zero := 3
+	hold := func(host, nvme mem.Bytes) *Answer {
+		a, err := Plans(ask(t, "Llama-3.1-70B", "8xA100-80GB", Train, func(q *Question) {
+			q.Framework, q.GlobalBatch, q.Machine.Host, q.Machine.NVMe = "deepspeed", 8, host, nvme
+			q.Hold = Hold{ZeRO: &zero, Offload: "optimizer,weights"}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	rich, poor, disk := hold(2048*mem.GiB, 0), hold(256*mem.GiB, 0), hold(256*mem.GiB, 8192*mem.GiB)
+	if !rich.Fits || rich.Plans[0].Host < 512*mem.GiB || rich.Plans[0].Disk != 0 {
+		t.Errorf("with 2 TiB: got %+v", rich.Plans[0])
+	}
+	if poor.Fits || !strings.Contains(poor.Next, "host memory") {
+		t.Errorf("with 256 GiB: got %v, %s", poor.Fits, poor.Next)
+	}
+	if !disk.Fits || disk.Plans[0].Disk == 0 || disk.Plans[0].StepSeconds <= rich.Plans[0].StepSeconds {
+		t.Errorf("with NVMe: got %+v", disk.Plans[0])
 	}
 }
