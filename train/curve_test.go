@@ -55,36 +55,43 @@ func goldenModel(t testing.TB, config, weights string) string {
 	return dir
 }
 
+// loadCurve reads a curve, and the options and setup of a run like it.
+func loadCurve(t testing.TB, name string) (*golden.Curve, Options, setup) {
+	t.Helper()
+	c := golden.LoadCurve(t, filepath.Join(goldenDir, name+".json"))
+	text, err := os.ReadFile(filepath.Join(goldenDir, c.Data.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(goldenDir, c.Model, "config.json")
+	o := Defaults(model.Config{})
+	if o.Config, err = model.ReadConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	o.Batch, o.Seq, o.Accumulate, o.Steps = c.MicroBatchRows, c.Seq, c.MicroBatches, c.Steps
+	o.LR, o.MinLR, o.Warmup, o.Schedule = c.Schedule.Peak, c.Schedule.FinalRatio, c.Schedule.Warmup, Schedule(c.Schedule.Kind)
+	o.Beta1, o.Beta2, o.Eps, o.WeightDecay = c.Optimizer.Beta1, c.Optimizer.Beta2, c.Optimizer.Eps, c.Optimizer.WeightDecay
+	o.Clip = c.Clip.MaxNorm
+	n := c.Batch * c.Seq
+	return c, o, setup{
+		weight: goldenModel(t, config, filepath.Join(goldenDir, c.Weights)),
+		batch: func(int) Batches {
+			return &curveFeed{Curve: c, text: text, tokens: make([]int32, n), targets: make([]int32, n)}
+		},
+	}
+}
+
 // Every step of 200 has PyTorch's loss within 1e-3 nats and its gradient norm within 1%.
 func TestCurvesOfPyTorch(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_dense_cosine", "curve_moe"} {
 		t.Run(name, func(t *testing.T) {
-			c := golden.LoadCurve(t, filepath.Join(goldenDir, name+".json"))
-			text, err := os.ReadFile(filepath.Join(goldenDir, c.Data.File))
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := filepath.Join(goldenDir, c.Model, "config.json")
-			o := Defaults(model.Config{})
-			if o.Config, err = model.ReadConfig(config); err != nil {
-				t.Fatal(err)
-			}
-			o.Batch, o.Seq, o.Accumulate, o.Steps = c.MicroBatchRows, c.Seq, c.MicroBatches, c.Steps
-			o.LR, o.MinLR, o.Warmup, o.Schedule = c.Schedule.Peak, c.Schedule.FinalRatio, c.Schedule.Warmup, Schedule(c.Schedule.Kind)
-			o.Beta1, o.Beta2, o.Eps, o.WeightDecay = c.Optimizer.Beta1, c.Optimizer.Beta2, c.Optimizer.Eps, c.Optimizer.WeightDecay
-			o.Clip = c.Clip.MaxNorm
+			c, o, like := loadCurve(t, name)
 			for s, want := range c.LR {
 				if got := o.Rate(int64(s)); math.Abs(got-want) > 1e-12 {
 					t.Fatalf("step %d: got rate %v, want %v", s, got, want)
 				}
 			}
-			n := c.Batch * c.Seq
-			r := train(t, o, setup{
-				weight: goldenModel(t, config, filepath.Join(goldenDir, c.Weights)),
-				batch: func(int) Batches {
-					return &curveFeed{Curve: c, text: text, tokens: make([]int32, n), targets: make([]int32, n)}
-				},
-			})
+			r := train(t, o, like)
 			worst := 0.0
 			for s, want := range c.LossesF64 {
 				d := math.Abs(float64(r.losses[s]) - want)

@@ -13,10 +13,13 @@ import (
 )
 
 // Names of a job's programs. Without accumulation a step is StepProgram; with it MicroProgram for each micro-batch, then UpdateProgram.
+// With a scaled loss NormProgram stands between them, and SkipProgram takes the place of UpdateProgram where the norm is not finite.
 const (
 	StepProgram   = "step"
 	MicroProgram  = "step.micro"
 	UpdateProgram = "step.update"
+	NormProgram   = "step.norm"
+	SkipProgram   = "step.skip"
 	EvalProgram   = "eval"
 	InitProgram   = "init"
 	SaveProgram   = "save"
@@ -26,10 +29,33 @@ const (
 // state is a State of the job, as it is without sharding.
 type state struct {
 	name    string
-	typ     graph.Type
+	typ     graph.Type // of the storage, narrow or not
 	purpose mem.Purpose
 	sharded bool // each rank holds its shard
 }
+
+// master and grad are what the passes put before a weight's name in that of its f32 master and its accumulated gradient.
+const (
+	master = "master."
+	grad   = "grad."
+)
+
+// weight is the name of the weight that a master or a gradient belongs to, or the State's own.
+func (s *state) weight() string {
+	switch s.purpose {
+	case mem.MasterWeights:
+		return strings.TrimPrefix(s.name, master)
+	case mem.Grads:
+		return strings.TrimPrefix(s.name, grad)
+	}
+	return s.name
+}
+
+// width is the bytes of an element.
+func (s *state) width() int { return int(s.typ.DType.Bytes(1)) }
+
+// kept tells whether the State is in the file of optimizer state: what a run needs beside its weights.
+func (s *state) kept() bool { return s.purpose == mem.OptimState || s.purpose == mem.MasterWeights }
 
 func (s *state) elems() int { return int(s.typ.Shape.Elems(graph.Bounds{})) }
 
@@ -45,7 +71,7 @@ func (s *state) shard(ranks, rank int) (lo, hi int) {
 type graphs struct {
 	main   *graph.Graph // forward and backward: what recompute and offload are about
 	others []*graph.Graph
-	states []state // weights in the model's order, then moments, then accumulated gradients
+	states []state // weights in the model's order, then masters, moments, accumulated gradients
 }
 
 // buildGraphs builds every branch of a run.
@@ -55,7 +81,7 @@ func buildGraphs(o *Options) (*graphs, error) {
 		if err != nil {
 			return nil, err
 		}
-		return compile.Fuse(g, compile.FuseOptions{Chunk: o.chunk()}), nil
+		return compile.Autocast(compile.Fuse(g, compile.FuseOptions{Chunk: o.chunk()}), compile.AutocastOptions{Compute: o.compute()})
 	}
 	g, err := whole(model.TrainGraph, StepProgram)
 	if err != nil {
@@ -72,6 +98,9 @@ func buildGraphs(o *Options) (*graphs, error) {
 			return nil, err
 		}
 		steps = append(steps, e)
+	}
+	if o.scaled() {
+		steps = append(steps, all.norm(), all.skip())
 	}
 	steps = append(steps, all.init(), all.save(), all.resume())
 	for i, g := range steps {
@@ -103,7 +132,7 @@ func (a *graphs) checkTags(tags []string) error {
 func listStates(gs []*graph.Graph, z compile.ZeroOptions) []state {
 	var out []state
 	seen := map[string]bool{}
-	for _, p := range []mem.Purpose{mem.Weights, mem.OptimState, mem.Grads} {
+	for _, p := range []mem.Purpose{mem.Weights, mem.MasterWeights, mem.OptimState, mem.Grads} {
 		for _, g := range gs {
 			for _, v := range g.States() {
 				if x := g.Info(v); x.Purpose == p && !seen[x.Name] {
@@ -138,17 +167,43 @@ func (a *graphs) each(name string, op func(s *state) graph.Op) *graph.Graph {
 	return b.G
 }
 
-// init fills the weights from outside and the rest with zeros.
+// norm computes the global norm of the accumulated gradients, unscaled, and changes nothing: what decides between update and skip.
+func (a *graphs) norm() *graph.Graph {
+	b := graph.NewBuilder(NormProgram, graph.Bounds{})
+	b.Part(graph.Outside, "norm", func() {
+		var in []graph.Value
+		for i := range a.states {
+			if s := &a.states[i]; s.purpose == mem.Grads {
+				in = append(in, b.Apply(graph.SumSquares{}, b.State(s.name, s.typ, s.purpose))[0])
+			}
+		}
+		in = append(in, b.Input(compile.HyperInput, graph.F(graph.D(graph.HyperLen))))
+		b.Output(compile.NormOutput, b.Apply(graph.ClipScale{Max: 1}, in...)[1])
+	})
+	return b.G
+}
+
+// skip gives the accumulated gradients up.
+func (a *graphs) skip() *graph.Graph {
+	return a.each(SkipProgram, func(s *state) graph.Op {
+		if s.purpose == mem.Grads {
+			return graph.Zero{}
+		}
+		return nil
+	})
+}
+
+// init fills the weights and their masters from outside and the rest with zeros.
 func (a *graphs) init() *graph.Graph {
 	return a.each(InitProgram, func(s *state) graph.Op {
-		if s.purpose == mem.Weights {
+		if s.purpose == mem.Weights || s.purpose == mem.MasterWeights {
 			return graph.Restore{}
 		}
 		return graph.Zero{}
 	})
 }
 
-// save streams the weights, gathered whole where they are sharded, and the moments that this rank holds. Accumulated gradients are zero
+// save streams the weights, gathered whole where they are sharded, and the masters and moments that this rank holds. Accumulated gradients are zero
 // between steps.
 func (a *graphs) save() *graph.Graph {
 	return a.each(SaveProgram, func(s *state) graph.Op {
@@ -159,7 +214,7 @@ func (a *graphs) save() *graph.Graph {
 	})
 }
 
-// resume fills the weights and moments that this rank holds.
+// resume fills the weights, masters and moments that this rank holds.
 func (a *graphs) resume() *graph.Graph {
 	return a.each(ResumeProgram, func(s *state) graph.Op {
 		if s.purpose == mem.Grads {

@@ -42,8 +42,10 @@ func (j *Job) SavedActivationBytes() mem.Bytes { return mem.Bytes(j.Step.Saved) 
 // Seconds is the modelled time of one step.
 func (j *Job) Seconds() float64 {
 	s := j.Step.Seconds * float64(j.Options.Accumulate)
-	if u := j.Program(UpdateProgram); u != nil {
-		s += u.Seconds
+	for _, name := range []string{NormProgram, UpdateProgram} {
+		if p := j.Program(name); p != nil {
+			s += p.Seconds
+		}
 	}
 	return s
 }

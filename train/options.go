@@ -3,11 +3,14 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"loadline/compile"
 	"loadline/cost"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/dtype"
 )
 
 // Options are the settings of a training run. Defaults returns usable ones; the zero value is not valid.
@@ -35,7 +38,10 @@ type Options struct {
 	Clip         float64 // largest global norm of the gradient; 0 is no clipping
 	Dropout      float64
 
-	Precision string // "fp32"; the others are refused until the autocast pass is there
+	// Precision is "fp32"; "bf16" or "fp16" store weights of two or more axes, activations and their gradients in that type, with f32
+	// masters of the weights, and everything that is summed in f32. With fp16 the loss is scaled by LossScale.
+	Precision string
+	LossScale ScaleRule // fp16 alone
 	Recompute compile.Recompute
 	Attention string // "standard" or "flash"
 	HeadChunk int    // rows of logits held at once, a multiple of 128; 0 is the most that stays within 2 MiB, at least 128
@@ -61,7 +67,7 @@ func Defaults(c model.Config) Options {
 		Config: c, Batch: 8, Seq: 256, Accumulate: 1, Steps: 100,
 		LR: 1e-3, MinLR: 0.1, Schedule: Cosine, Warmup: 10,
 		Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1, Clip: 1,
-		Precision: "fp32", Attention: "flash", Ranks: 1, Keep: 2, Seed: 1, Machine: cost.Laptop2(),
+		Precision: "fp32", LossScale: TorchScale(), Attention: "flash", Ranks: 1, Keep: 2, Seed: 1, Machine: cost.Laptop2(),
 	}
 }
 
@@ -126,8 +132,12 @@ func (o *Options) Validate() error {
 		return err
 	}
 	switch {
-	case o.Precision != "fp32":
-		return bad("precision", "%q: only fp32 is there yet", o.Precision)
+	case !slices.Contains(precisions, o.Precision):
+		return bad("precision", "%q: only %s are there yet", o.Precision, strings.Join(precisions, ", "))
+	case o.compute() != dtype.F32 && o.Optimizer == compile.SGD:
+		return bad("optimizer", "sgd keeps no masters of %s weights: want adamw, or --precision fp32", o.Precision)
+	case o.compute() != dtype.F32 && o.Zero > 0:
+		return bad("zero", "%d: ranks cannot share out %s weights yet: want stage 0, or --precision fp32", o.Zero, o.Precision)
 	case o.Attention != "flash" && o.Attention != "standard":
 		return bad("attention", "%q: want standard or flash", o.Attention)
 	case o.Optimizer == compile.AdamW && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1 && o.Eps > 0):
@@ -143,8 +153,33 @@ func (o *Options) Validate() error {
 	case o.Offload && o.Machine.Link[o.OffloadTier()] <= 0:
 		return bad("offload", "the machine has no link to %v", o.OffloadTier())
 	}
+	if o.scaled() {
+		if err := o.LossScale.Validate(); err != nil {
+			return &OptionError{"precision", err}
+		}
+	}
 	return nil
 }
+
+// precisions are the number formats of training.
+var precisions = []string{"fp32", "bf16", "fp16"}
+
+// compute is the type of what Precision narrows.
+func (o *Options) compute() dtype.Type {
+	switch o.Precision {
+	case "bf16":
+		return dtype.BF16
+	case "fp16":
+		return dtype.F16
+	}
+	return dtype.F32
+}
+
+// scaled tells whether the loss is scaled, and a step may be skipped.
+func (o *Options) scaled() bool { return o.compute() == dtype.F16 }
+
+// split tells whether a step is several programs, with gradients kept between them.
+func (o *Options) split() bool { return o.Accumulate > 1 || o.scaled() }
 
 // OffloadTier is where Offload puts activations.
 func (o *Options) OffloadTier() mem.Tier {
@@ -174,9 +209,13 @@ func (o *Options) graphOptions(name string) model.TrainOptions {
 }
 
 func (o *Options) trainOptions() compile.TrainOptions {
+	accumulate := o.Accumulate
+	if o.split() {
+		accumulate = max(accumulate, 2) // anything above 1 makes two graphs
+	}
 	return compile.TrainOptions{
 		Optimizer: o.Optimizer, Beta1: float32(o.Beta1), Beta2: float32(o.Beta2), Eps: float32(o.Eps), Decay: float32(o.WeightDecay),
-		Momentum: float32(o.Momentum), Clip: float32(o.Clip), Accumulate: o.Accumulate,
+		Momentum: float32(o.Momentum), Clip: float32(o.Clip), Accumulate: accumulate,
 	}
 }
 
@@ -195,6 +234,9 @@ func (o *Options) agree() map[string]string {
 	}
 	if o.Optimizer == compile.SGD {
 		a["optimizer"] = fmt.Sprintf("sgd, momentum %g", o.Momentum)
+	}
+	if o.scaled() {
+		a["loss scale"] = fmt.Sprintf("%+v", o.LossScale)
 	}
 	return a
 }

@@ -43,7 +43,7 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flag, change := range map[string]func(o *Options){
-		"precision": func(o *Options) { o.Precision = "bf16" }, "attention": func(o *Options) { o.Attention = "linear" },
+		"precision": func(o *Options) { o.Precision = "fp8" }, "attention": func(o *Options) { o.Attention = "linear" },
 		"accumulate": func(o *Options) { o.Accumulate = 0 }, "steps": func(o *Options) { o.Steps = 0 }, "ranks": func(o *Options) { o.Ranks = 0 },
 		"lr": func(o *Options) { o.LR = math.NaN() }, "min-lr": func(o *Options) { o.MinLR = 2 }, "schedule": func(o *Options) { o.Schedule = "linear" },
 		"warmup": func(o *Options) { o.Schedule, o.Warmup, o.Decay = WSD, 4, 4 }, "clip": func(o *Options) { o.Clip = -1 },
@@ -55,6 +55,9 @@ func TestValidate(t *testing.T) {
 		"warmup ":   func(o *Options) { o.Schedule, o.Warmup, o.Decay = WSD, math.MaxInt, 4 },
 		"recompute": func(o *Options) { o.Recompute = compile.Recompute{Policy: compile.Tags, Tags: []string{"head"}} },
 		"offload":   func(o *Options) { o.Offload, o.Machine.Link = true, [4]float64{} }, "keep": func(o *Options) { o.Keep = -1 },
+		"optimizer ": func(o *Options) { o.Precision, o.Optimizer = "bf16", compile.SGD },
+		"zero ":      func(o *Options) { o.Precision, o.Ranks, o.Zero = "fp16", 2, 1 },
+		"precision ": func(o *Options) { o.Precision, o.LossScale.Start = "fp16", 3 },
 	} {
 		o := good
 		change(&o)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/model"
+	"loadline/tensor/dtype"
 	"loadline/train/checkpoint"
 )
 
@@ -40,7 +42,7 @@ func (t *Trainer) start() error {
 		if err := t.agree(err); err != nil {
 			return errors.Join(err, closeModel(m))
 		}
-		err = t.restore(InitProgram, func(s *state, at int, p []byte) error { return m.ReadAt(s.name, at, p) })
+		err = t.restore(InitProgram, func(s *state, at int, p []byte) error { return m.ReadAt(s.weight(), at, p) })
 		return errors.Join(err, closeModel(m))
 	}
 	return t.restore(InitProgram, t.fresh)
@@ -48,7 +50,7 @@ func (t *Trainer) start() error {
 
 // fresh makes start values, element by element the same on any rank.
 func (t *Trainer) fresh(s *state, at int, p []byte) error {
-	model.Fill(t.params[s.name], t.o.Seed, at, arena.F32(p))
+	model.Fill(t.params[s.weight()], t.o.Seed, at, arena.F32(p))
 	return nil
 }
 
@@ -93,6 +95,9 @@ func (t *Trainer) resume(e checkpoint.Entry) error {
 		t.saved = t.step
 	}
 	t.losses, t.valLosses = r.state.Losses, r.state.ValLosses
+	if t.scaler != nil {
+		return t.scaler.Restore(*r.state.LossScale)
+	}
 	return nil
 }
 
@@ -132,6 +137,9 @@ func (t *Trainer) openCheckpoint(path string) (*reader, error) {
 	if err := r.state.Check(t.o.agree()); err != nil {
 		return r, err
 	}
+	if t.scaler != nil && r.state.LossScale == nil {
+		return r, fmt.Errorf("train: resume: %s holds no loss scale", path)
+	}
 	if t.group.Rank() == 0 {
 		if err := r.state.Verify(path); err != nil {
 			return r, err
@@ -149,19 +157,19 @@ func (t *Trainer) openCheckpoint(path string) (*reader, error) {
 	return r, nil
 }
 
-// moments lists the optimizer's States.
+// moments lists the masters and the optimizer's States.
 func (t *Trainer) moments() []checkpoint.Moment {
 	var all []checkpoint.Moment
 	for i := range t.job.states {
-		if s := &t.job.states[i]; s.purpose == mem.OptimState {
+		if s := &t.job.states[i]; s.kept() {
 			all = append(all, checkpoint.Moment{Name: s.name, Elems: s.elems()})
 		}
 	}
 	return all
 }
 
-// restore runs a program whose Restores are fed by read, which fills p with elements of a whole State from element at on. Where this
-// rank holds a shard it is asked for that; what a shard's buffer has beyond it is 0.
+// restore runs a program whose Restores are fed by read, which fills p with float32 elements of a whole State from element at on; they
+// are rounded where the State is narrow. Where this rank holds a shard it is asked for that; what a shard's buffer has beyond it is 0.
 func (t *Trainer) restore(program string, read func(s *state, at int, p []byte) error) error {
 	clear(t.at)
 	var failed error
@@ -169,11 +177,12 @@ func (t *Trainer) restore(program string, read func(s *state, at int, p []byte) 
 		s := t.states[name]
 		lo, hi := s.shard(t.group.Size(), t.group.Rank())
 		at := t.at[name]
-		t.at[name] += len(p) / 4
-		n := max(0, min(len(p)/4, hi-lo-at))
-		clear(p[4*n:])
+		w := s.width()
+		t.at[name] += len(p) / w
+		n := max(0, min(len(p)/w, hi-lo-at))
+		clear(p[w*n:])
 		if failed == nil && n > 0 {
-			failed = read(s, lo+at, p[:4*n])
+			failed = t.fill(s, lo+at, p[:w*n], read)
 		}
 		return nil // the run goes to its end, so that no rank waits in a collective for one that failed
 	}})
@@ -182,6 +191,29 @@ func (t *Trainer) restore(program string, read func(s *state, at int, p []byte) 
 	}
 	if err := t.agree(err); err != nil {
 		return fmt.Errorf("train: %s: %w", program, err)
+	}
+	return nil
+}
+
+// fill fills p, elements of a State in its storage type from element at on, from what read gives in float32.
+func (t *Trainer) fill(s *state, at int, p []byte, read func(s *state, at int, p []byte) error) error {
+	round := dtype.ToBF16
+	switch s.typ.DType {
+	case dtype.F32:
+		return read(s, at, p)
+	case dtype.F16:
+		round = dtype.ToF16
+	}
+	for len(p) > 0 {
+		wide := t.wide[:min(2*len(p), len(t.wide))]
+		if err := read(s, at, wide); err != nil {
+			return err
+		}
+		x := arena.F32(wide)
+		for i, v := range x {
+			binary.LittleEndian.PutUint16(p[2*i:], round(v))
+		}
+		at, p = at+len(x), p[2*len(x):]
 	}
 	return nil
 }

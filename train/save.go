@@ -10,6 +10,7 @@ import (
 	"loadline/mem"
 	"loadline/model"
 	"loadline/model/safetensors"
+	"loadline/tensor/dtype"
 	"loadline/train/checkpoint"
 )
 
@@ -82,7 +83,8 @@ func (s *saver) open() (err error) {
 	}
 	if rank == 0 {
 		params := s.o.Config.Parameters()
-		if s.model, err = s.w.Model(params); err != nil {
+		types := func(name string) dtype.Type { return s.states[name].typ.DType }
+		if s.model, err = s.w.Model(params, types); err != nil {
 			return err
 		}
 		var elems int64
@@ -164,7 +166,7 @@ func (s *saver) stream() error {
 	return nil
 }
 
-// take writes the next bytes of a State: weights come whole, moments as this rank holds them.
+// take writes the next bytes of a State: weights come whole, masters and moments, which are f32, as this rank holds them.
 func (s *saver) take(x *state, p []byte) error {
 	if x.purpose == mem.Weights {
 		if s.model == nil {
@@ -182,10 +184,14 @@ func (s *saver) take(x *state, p []byte) error {
 }
 
 func (s *saver) state() checkpoint.State {
-	return checkpoint.State{
+	x := checkpoint.State{
 		Agree: s.o.agree(), Ranks: s.group.Size(), Sharded: s.sharded(), Position: s.env.Train.Position(),
 		Losses: s.losses, ValLosses: s.valLosses,
 	}
+	if s.scaler != nil {
+		x.LossScale = &s.scaler.LossScale
+	}
+	return x
 }
 
 // abort gives up what was begun.

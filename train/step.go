@@ -11,6 +11,8 @@ import (
 	"loadline/compile"
 	"loadline/device"
 	"loadline/graph"
+	"loadline/mem"
+	"loadline/mem/arena"
 	"loadline/model"
 	"loadline/train/checkpoint"
 )
@@ -19,10 +21,13 @@ import (
 type StepResult struct {
 	Step     int64   // steps done, this one included
 	Loss     float32 // mean over the targets of the step, before its update, in nats
-	GradNorm float32 // global norm before clipping; 0 without clipping
+	GradNorm float32 // global norm before clipping; 0 where it is not computed, or not finite and the step skipped
 	LR       float64
 	Tokens   int     // targets of the step, over all ranks
 	Seconds  float64 // wall time
+
+	LossScale float32 // what the loss was multiplied by; 0 where it is not scaled
+	Skipped   bool    // the gradients overflowed and changed nothing
 }
 
 // NonFiniteError says that training has left the numbers. No checkpoint holds what came of it.
@@ -31,11 +36,21 @@ type NonFiniteError struct {
 	What       string // "loss" or "gradient norm"
 	Value      float32
 	Checkpoint string // the newest checkpoint; empty if there is none
+
+	Tensor string  // the weight whose gradient is the first, in the model's order, that is not finite; empty if gradients are not kept
+	Skips  int     // steps skipped in a row, this one included; 0 if the loss is not scaled
+	Scale  float32 // the loss scale of the step
 }
 
 // Error returns one line.
 func (e *NonFiniteError) Error() string {
 	s := fmt.Sprintf("train: step %d: %s is %v", e.Step, e.What, e.Value)
+	if e.Skips > 0 {
+		s += fmt.Sprintf(" at loss scale %g, after %d skipped in a row", e.Scale, e.Skips)
+	}
+	if e.Tensor != "" {
+		s += fmt.Sprintf("; the first gradient that is not finite is that of %q", e.Tensor)
+	}
 	if e.Checkpoint != "" {
 		return s + "; the last checkpoint is " + e.Checkpoint
 	}
@@ -64,11 +79,15 @@ func (t *Trainer) makeStep() (StepResult, error) {
 	if err := t.writeHyper(r.LR); err != nil {
 		return r, err
 	}
-	if err := t.writeF32(model.LossWeightInput, float32(1/float64(total))); err != nil {
+	scale := float32(1)
+	if t.scaler != nil {
+		scale, r.LossScale = t.scaler.Scale, t.scaler.Scale
+	}
+	if err := t.writeF32(model.LossWeightInput, float32(1/float64(total))*scale); err != nil {
 		return r, err
 	}
 	program := StepProgram
-	if t.o.Accumulate > 1 {
+	if t.o.split() {
 		program = MicroProgram
 	}
 	for m := range t.o.Accumulate {
@@ -79,27 +98,83 @@ func (t *Trainer) makeStep() (StepResult, error) {
 		if err != nil {
 			return r, err
 		}
-		r.Loss += loss
-		if !finite(r.Loss) {
-			return r, &NonFiniteError{r.Step, "loss", r.Loss, t.last}
+		r.Loss += loss / scale
+		if !finite(r.Loss) { // of the forward half, which no loss scale helps
+			return r, t.nonFinite(NonFiniteError{Step: r.Step, What: "loss", Value: r.Loss})
 		}
 	}
-	if t.o.Accumulate > 1 {
-		if err := t.run(UpdateProgram); err != nil {
-			return r, err
-		}
-	}
-	if t.o.Clip > 0 {
-		var err error
-		if r.GradNorm, err = t.readF32(compile.NormOutput); err != nil {
-			return r, err
-		}
-		if !finite(r.GradNorm) {
-			return r, &NonFiniteError{r.Step, "gradient norm", r.GradNorm, t.last}
-		}
+	if err := t.update(&r); err != nil {
+		return r, err
 	}
 	r.Seconds = time.Since(begin).Seconds()
 	return r, nil
+}
+
+// update ends a step: gradients become changes of weights, unless they have overflowed.
+func (t *Trainer) update(r *StepResult) (err error) {
+	if t.scaler != nil {
+		return t.updateScaled(r)
+	}
+	if t.o.split() {
+		if err := t.run(UpdateProgram); err != nil {
+			return err
+		}
+	}
+	if t.o.Clip > 0 {
+		if r.GradNorm, err = t.readF32(compile.NormOutput); err != nil {
+			return err
+		}
+		if !finite(r.GradNorm) { // the gradients are gone
+			return &NonFiniteError{Step: r.Step, What: "gradient norm", Value: r.GradNorm, Checkpoint: t.last}
+		}
+	}
+	return nil
+}
+
+// updateScaled updates if the norm of the gradients is finite, and skips the step otherwise. Ranks hold the same gradients, so all
+// decide alike.
+func (t *Trainer) updateScaled(r *StepResult) (err error) {
+	if err := t.run(NormProgram); err != nil {
+		return err
+	}
+	if r.GradNorm, err = t.readF32(compile.NormOutput); err != nil {
+		return err
+	}
+	if finite(r.GradNorm) {
+		t.scaler.Clean()
+		return t.run(UpdateProgram)
+	}
+	if !t.scaler.Overflow() {
+		return t.nonFinite(NonFiniteError{Step: r.Step, What: "gradient norm", Value: r.GradNorm, Skips: t.scaler.Row, Scale: r.LossScale})
+	}
+	r.GradNorm, r.Skipped = 0, true
+	return t.run(SkipProgram)
+}
+
+// nonFinite completes an error with the newest checkpoint and, where gradients are kept, the first that is not finite. It reads them
+// through the buffer of tokens: the run is over.
+func (t *Trainer) nonFinite(e NonFiniteError) error {
+	e.Checkpoint = t.last
+	for i := range t.job.states {
+		s := &t.job.states[i]
+		if s.purpose != mem.Grads {
+			continue
+		}
+		lo, hi := s.shard(t.group.Size(), t.group.Rank())
+		for at := 0; at < hi-lo; at += len(t.tokens) {
+			p := t.tokensBytes[:4*min(len(t.tokens), hi-lo-at)]
+			if err := t.session.Read(s.name, 4*int64(at), p); err != nil {
+				return errors.Join(&e, err)
+			}
+			for _, x := range arena.F32(p) {
+				if !finite(x) {
+					e.Tensor = s.weight()
+					return &e
+				}
+			}
+		}
+	}
+	return &e
 }
 
 func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
@@ -138,11 +213,14 @@ func stepSeed(seed uint64, step int64) uint32 {
 // writeHyper writes the update's numbers for the step in progress. Bias corrections are made in float64 and rounded once.
 func (t *Trainer) writeHyper(lr float64) error {
 	var h [graph.HyperLen]float32
-	n := float64(t.step + 1)
+	n, scale := float64(t.step+1), float32(1)
+	if t.scaler != nil { // a step that is skipped is none to the moments
+		n, scale = float64(t.step+1-t.scaler.Skipped), t.scaler.Scale
+	}
 	h[graph.HyperLR] = float32(lr)
 	h[graph.HyperBias1] = float32(1 - math.Pow(t.o.Beta1, n))
 	h[graph.HyperBias2] = float32(1 - math.Pow(t.o.Beta2, n))
-	h[graph.HyperGrad] = 1
+	h[graph.HyperGrad] = 1 / scale
 	var p [4 * graph.HyperLen]byte
 	for i, x := range h {
 		binary.LittleEndian.PutUint32(p[4*i:], math.Float32bits(x))
@@ -208,7 +286,7 @@ func (t *Trainer) Eval() (float32, error) {
 	}
 	mean := float32(sum / (float64(t.env.Val.Windows()) * float64(t.o.Seq)))
 	if !finite(mean) {
-		t.broken = &NonFiniteError{t.step, "validation loss", mean, t.last}
+		t.broken = &NonFiniteError{Step: t.step, What: "validation loss", Value: mean, Checkpoint: t.last}
 		return 0, t.broken
 	}
 	t.valLosses = append(t.valLosses, checkpoint.ValLoss{Step: t.step, Loss: mean})

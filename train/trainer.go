@@ -75,18 +75,23 @@ type Trainer struct {
 	last      string // its path
 	losses    []float32
 	valLosses []checkpoint.ValLoss
-	broken    error // why States are no longer those of a step
+	scaler    *Scaler // nil unless the loss is scaled
+	broken    error   // why States are no longer those of a step
 
 	params map[string]model.Param
 	states map[string]*state
 	at     map[string]int // by State: elements passed in the restore or save in progress
+	wide   []byte         // float32 elements of a narrow weight before they are rounded
 }
+
+// wideBytes is the length of Trainer.wide.
+const wideBytes = 16 << 10
 
 // New opens the job on the device and fills its States: fresh ones, or those of the checkpoint that env.Resume names.
 func New(job *Job, dev device.Device, env Env) (*Trainer, error) {
 	t := &Trainer{
 		job: job, o: &job.Options, env: env, group: env.Group, saved: -1,
-		params: map[string]model.Param{}, states: map[string]*state{}, at: map[string]int{},
+		params: map[string]model.Param{}, states: map[string]*state{}, at: map[string]int{}, wide: make([]byte, wideBytes),
 	}
 	if t.group == nil {
 		t.group = collective.Single()
@@ -101,6 +106,9 @@ func New(job *Job, dev device.Device, env Env) (*Trainer, error) {
 	}
 	for _, p := range t.o.Config.Parameters() {
 		t.params[p.Name] = p
+	}
+	if t.o.scaled() {
+		t.scaler = NewScaler(t.o.LossScale)
 	}
 	for i := range job.states {
 		t.states[job.states[i].name] = &job.states[i]

@@ -57,7 +57,7 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.Float64Var(&t.weightDecay, "weight-decay", d.WeightDecay, "of tensors of two or more axes")
 	f.Float64Var(&t.clip, "clip", d.Clip, "largest global norm of the gradient; 0 does not clip")
 	f.Var(&t.optimizer, "optimizer", "what updates the weights")
-	f.Var(&t.precision, "precision", "number format of training; fp32 alone so far")
+	f.Var(&t.precision, "precision", "number format of training, with f32 masters where it is narrow; fp8 is not there yet")
 	f.StringVar(&t.recompute, "recompute", "none", "activations to compute again in the backward half: `none|full|auto|TAG,...`, where a TAG is a part such as attn.core or norm")
 	f.Var(&t.attnKind, "attention", "how attention is computed; standard keeps all its scores")
 	f.IntVar(&t.zero, "zero", 0, "ZeRO stage, 0 to 3: what ranks share out")

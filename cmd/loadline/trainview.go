@@ -42,9 +42,16 @@ func (v *trainView) step(s train.StepResult, held mem.Bytes) {
 	rate := float64(v.tokens) / max(s.Seconds, 1e-9)
 	v.bar.set(s.Step, time.Duration(s.Seconds*float64(time.Second)),
 		fmt.Sprintf("loss %.4f  %s tokens/s", s.Loss, grouped(int64(rate))), fmt.Sprintf("memory %v / %v", held, v.r.Options.Memory))
-	v.note(v.a.log.write("step", map[string]any{
+	event := map[string]any{
 		"step": s.Step, "loss": s.Loss, "lr": s.LR, "grad_norm": s.GradNorm, "seconds": s.Seconds, "tokens_per_second": rate, "memory_bytes": held,
-	}))
+	}
+	if s.LossScale > 0 {
+		event["loss_scale"], event["skipped"] = s.LossScale, s.Skipped
+	}
+	if s.Skipped {
+		v.bar.say(fmt.Sprintf("step %d: gradients overflow float16 at loss scale %g; the step is skipped", s.Step, s.LossScale))
+	}
+	v.note(v.a.log.write("step", event))
 }
 
 func (v *trainView) eval(step int64, loss float32) {

@@ -84,7 +84,7 @@ func TestUsage(t *testing.T) {
 		{"train bench-20", "there is no such directory", "--preset bench-20m"},
 		{"train --preset llama-tiny --schedule cosin", "--schedule cosin: want constant, cosine or wsd", "--schedule cosine"},
 		{"train --preset llama-tiny --precision fp15", "--precision fp15: want fp32", "--precision fp1"},
-		{"train --preset llama-tiny --precision bf16", "only fp32 is there yet", "--precision"},
+		{"train --preset llama-tiny --precision fp8", "only fp32, bf16, fp16 are there yet", "--precision"},
 		{"train --preset llama-tiny --recompute atn.core", "--recompute atn.core: no part", "--recompute attn.core"},
 		{"train --preset llama-tiny --recompute full,none", "want none, full, auto, or tags", "--recompute auto"},
 		{"train --preset llama-tiny --steps ten", "--steps ten: want a whole number", "--help"},

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Profile is what logs have taught about a user's machines: by system and figure, by how much plans were off.
@@ -78,6 +79,22 @@ func (p *Profile) Learn(rep *Report) {
 func (p *Profile) Factor(system, name string) float64 {
 	l := p.Figures[system+"/"+name]
 	return math.Exp(l.MeanLog * float64(l.Logs) / float64(l.Logs+1))
+}
+
+// purposes are what the planner calls a figure of a log, where one purpose holds it alone.
+var purposes = map[string]string{"vllm/" + Activations: "activations", "vllm/" + Graphs: "workspace", "sglang/" + Graphs: "workspace", "llamacpp/" + Compute: "workspace"}
+
+// Factors returns the profile for search.Question.Factors. Weights and caches are exact, so that differences there
+// are another job's, not the formulas'.
+func (p *Profile) Factors() map[string]float64 {
+	out := map[string]float64{}
+	for key := range p.Figures {
+		if purpose, ok := purposes[key]; ok {
+			system, name, _ := strings.Cut(key, "/")
+			out[system+"/"+purpose] = p.Factor(system, name)
+		}
+	}
+	return out
 }
 
 // Save writes the profile, as a whole or not at all.

@@ -174,6 +174,9 @@ func TestLearn(t *testing.T) {
 	if got := again.Factor("vllm", Graphs); math.Abs(got-2) > 0.02 {
 		t.Errorf("after a hundred: got %g, want 2", got)
 	}
+	if f := again.Factors(); len(f) != 1 || math.Abs(f["vllm/workspace"]-2) > 0.02 {
+		t.Errorf("factors: got %v, want the workspace's alone", f)
+	}
 	if again.Factor("vllm", Weights) != 1 {
 		t.Errorf("another job's weights were believed: %v", again)
 	}

@@ -3,10 +3,10 @@
 //	OUT/.lock                          held by the process that writes (flock: gone with it, however it ends)
 //	OUT/.tmp-step-N/                   being written
 //	OUT/step-N/config.json             Hugging Face's names: any of their tools loads the directory
-//	          /model.safetensors       weights under published names, F32
+//	          /model.safetensors       weights under published names, in the type that the run stores them in
 //	          /tokenizer.json
 //	          /trainer.json            step, place in the data, losses, settings, and a checksum of every other file
-//	          /state-rank-R.safetensors  the optimizer's moments; with sharded state one file a rank
+//	          /state-rank-R.safetensors  the optimizer's moments and f32 masters of narrow weights; with sharded state one file a rank
 //
 // A checkpoint is written beside its final name, every file is synced, the sizes and element counts are verified, and one rename makes
 // it visible; only then are old ones removed, each by a rename first. So a kill at any moment leaves either the old checkpoints or

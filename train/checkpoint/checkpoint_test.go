@@ -15,6 +15,7 @@ import (
 
 	"loadline/model"
 	"loadline/model/safetensors"
+	"loadline/tensor/dtype"
 )
 
 const goldenDir = "../../model/testdata/golden"
@@ -49,7 +50,7 @@ func write(d *Dir, step int64, m *Model, piece int, s State) (string, error) {
 		return "", err
 	}
 	params := m.Config.Parameters()
-	f, err := w.Model(params)
+	f, err := w.Model(params, wideTypes)
 	if err != nil {
 		return "", err
 	}
@@ -88,6 +89,9 @@ func write(d *Dir, step int64, m *Model, piece int, s State) (string, error) {
 	s.Ranks, s.Losses = 1, make([]float32, step)
 	return w.Commit(s)
 }
+
+// wideTypes stores everything in f32.
+func wideTypes(string) dtype.Type { return dtype.F32 }
 
 // moments are two States, one of which is cut by four ranks.
 var moments = []Moment{{"adam.m.a", 10000}, {"adam.v.b", 7}}
@@ -340,7 +344,7 @@ func TestCommitCountsElements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := w.Model(m.Config.Parameters())
+	f, err := w.Model(m.Config.Parameters(), wideTypes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"loadline/model"
 	"loadline/model/safetensors"
+	"loadline/tensor/dtype"
 )
 
 // runBytes is the buffer in which strided elements are gathered and scattered.
@@ -22,6 +24,7 @@ type ModelFile struct {
 	w       *Writer
 	f       *os.File
 	offset  map[string]int64 // of each published tensor
+	width   map[string]int   // bytes of an element, of each State
 	params  passing
 	bytes   int64 // of the file
 	scratch [runBytes]byte
@@ -49,8 +52,19 @@ func follow(params []model.Param) passing {
 	return all
 }
 
-// published lists the tensors that params lie in, in order of first use.
-func published(params []model.Param) []safetensors.Info {
+// fileType is the name in the file of a type in which States are stored.
+func fileType(t dtype.Type) safetensors.DType {
+	switch t {
+	case dtype.BF16:
+		return safetensors.BF16
+	case dtype.F16:
+		return safetensors.F16
+	}
+	return safetensors.F32
+}
+
+// published lists the tensors that params lie in, in order of first use, the wider types first. States that share a tensor have one type.
+func published(params []model.Param, types func(state string) dtype.Type) []safetensors.Info {
 	var infos []safetensors.Info
 	seen := map[string]bool{}
 	for _, p := range params {
@@ -59,20 +73,24 @@ func published(params []model.Param) []safetensors.Info {
 				continue
 			}
 			seen[c.Name] = true
-			i := safetensors.Info{Name: c.Name, DType: safetensors.F32}
+			i := safetensors.Info{Name: c.Name, DType: fileType(types(p.Name))}
 			for _, n := range c.Shape {
 				i.Shape = append(i.Shape, int64(n))
 			}
 			infos = append(infos, i)
 		}
 	}
+	slices.SortStableFunc(infos, func(a, b safetensors.Info) int { return int(b.DType.Bytes() - a.DType.Bytes()) })
 	return infos
 }
 
-// Model begins model.safetensors for the parameters of a model.
-func (w *Writer) Model(params []model.Param) (*ModelFile, error) {
-	m := &ModelFile{w: w, params: follow(params), offset: map[string]int64{}}
-	if err := m.open(published(params)); err != nil {
+// Model begins model.safetensors for the parameters of a model; types tells the type of each State's storage: F32, BF16 or F16.
+func (w *Writer) Model(params []model.Param, types func(state string) dtype.Type) (*ModelFile, error) {
+	m := &ModelFile{w: w, params: follow(params), offset: map[string]int64{}, width: map[string]int{}}
+	for _, p := range params {
+		m.width[p.Name] = int(types(p.Name).Bytes(1))
+	}
+	if err := m.open(published(params, types)); err != nil {
 		return nil, fmt.Errorf("checkpoint: step %d: %s: %w", w.step, ModelName, err)
 	}
 	return m, nil
@@ -119,20 +137,21 @@ func header(path string, infos []safetensors.Info) ([]byte, []safetensors.Info, 
 	return p, infos, errors.Join(err, s.Abort())
 }
 
-// Write takes the next bytes of a State, float32 elements.
+// Write takes the next bytes of a State, elements of its type.
 func (m *ModelFile) Write(state string, p []byte) error {
 	x := m.params.named[state]
 	if x == nil {
 		return fmt.Errorf("checkpoint: %q is no weight of the model", state)
 	}
-	n := len(p) / 4
-	if len(p)%4 != 0 || n > x.Elems()-x.at {
+	w := m.width[state]
+	n := len(p) / w
+	if len(p)%w != 0 || n > x.Elems()-x.at {
 		return fmt.Errorf("checkpoint: weight %q: has %d elements, got %d bytes after %d", state, x.Elems(), len(p), x.at)
 	}
 	err := m.w.dir.before("write", m.f.Name())
 	if err == nil {
 		x.Runs(x.at, n, func(r model.Run) bool {
-			err = m.run(&x.Pieces[r.Piece], r, p)
+			err = m.run(&x.Pieces[r.Piece], r, p, w)
 			return err == nil
 		})
 	}
@@ -143,20 +162,20 @@ func (m *ModelFile) Write(state string, p []byte) error {
 	return nil
 }
 
-// run writes one stretch.
-func (m *ModelFile) run(c *model.Piece, r model.Run, p []byte) error {
-	at := m.offset[c.Name] + 4*int64(r.At)
+// run writes one stretch of elements of w bytes.
+func (m *ModelFile) run(c *model.Piece, r model.Run, p []byte, w int) error {
+	at := m.offset[c.Name] + int64(w)*int64(r.At)
 	if r.Stride == 1 {
-		_, err := m.f.WriteAt(p[4*r.Range:4*(r.Range+r.N)], at)
+		_, err := m.f.WriteAt(p[w*r.Range:w*(r.Range+r.N)], at)
 		return err
 	}
 	for done := 0; done < r.N; {
-		k := min(r.N-done, runBytes/4)
+		k := min(r.N-done, runBytes/w)
 		for i := range k {
-			src := 4 * (r.Range + (done+i)*r.Stride)
-			copy(m.scratch[4*i:4*i+4], p[src:src+4])
+			src := w * (r.Range + (done+i)*r.Stride)
+			copy(m.scratch[w*i:w*(i+1)], p[src:src+w])
 		}
-		if _, err := m.f.WriteAt(m.scratch[:4*k], at+4*int64(done)); err != nil {
+		if _, err := m.f.WriteAt(m.scratch[:w*k], at+int64(w)*int64(done)); err != nil {
 			return err
 		}
 		done += k

@@ -22,20 +22,30 @@ const maxTrainerBytes = 64 << 20
 // State is what trainer.json holds: all that a run needs to go on, besides the tensors.
 type State struct {
 	Format    int                 `json:"format"`
-	Step      int64               `json:"step"`       // steps done
-	Agree     map[string]string   `json:"agree"`      // settings without which the run would not be the same, by name
-	Ranks     int                 `json:"ranks"`      // how many files hold optimizer state
-	Sharded   bool                `json:"sharded"`    // each file holds a shard; otherwise there is one, with all
-	Position  data.Position       `json:"position"`   // in the stream of tokens
-	Losses    []float32           `json:"losses"`     // of every step from the first
-	ValLosses []ValLoss           `json:"val_losses"` // in order of steps
-	Files     map[string]FileInfo `json:"files"`      // every other file of the checkpoint
+	Step      int64               `json:"step"`                 // steps done
+	Agree     map[string]string   `json:"agree"`                // settings without which the run would not be the same, by name
+	Ranks     int                 `json:"ranks"`                // how many files hold optimizer state
+	Sharded   bool                `json:"sharded"`              // each file holds a shard; otherwise there is one, with all
+	Position  data.Position       `json:"position"`             // in the stream of tokens
+	Losses    []float32           `json:"losses"`               // of every step from the first
+	ValLosses []ValLoss           `json:"val_losses"`           // in order of steps
+	LossScale *LossScale          `json:"loss_scale,omitempty"` // nil unless the loss is scaled
+	Files     map[string]FileInfo `json:"files"`                // every other file of the checkpoint
 }
 
 // ValLoss is the loss on validation data after a step.
 type ValLoss struct {
 	Step int64   `json:"step"`
 	Loss float32 `json:"loss"`
+}
+
+// LossScale is the state of dynamic loss scaling between two steps.
+type LossScale struct {
+	Scale      float32 `json:"scale"`      // of the next step
+	Clean      int     `json:"clean"`      // steps since the last overflow or growth
+	Hysteresis int     `json:"hysteresis"` // overflows until one halves the scale
+	Row        int     `json:"row"`        // steps skipped without one between that was not
+	Skipped    int64   `json:"skipped"`    // steps skipped in all
 }
 
 // FileInfo is what a file is checked against before it is used.
