@@ -17,14 +17,24 @@ func (a *app) planCommand() *cobra.Command {
 	t := &trainFlags{}
 	var program string
 	var text bool
-	s := &serveFlags{}
+	s, h := &serveFlags{}, &hardwareFlags{}
 	c := &cobra.Command{
 		Use:   "plan [MODEL]",
-		Short: "Tell what a training run would take, without running it",
+		Short: "Tell what a run would take, here or on described hardware, without running it",
 		Long: `plan takes the flags of train and compiles every branch of the run, so its bytes are exact: train with the same flags
 reserves them to the byte. Times are modelled. With --context it plans the engine of generate instead. Exit code 3 says that
-the run does not fit.`,
-		Example: `  loadline plan --preset llama-tiny --memory 96MiB --recompute auto
+the run does not fit.
+
+With --hardware the planner answers for other systems on machines that need not be here: whether it fits, the best three plans with
+their peak by purpose, its range and the chance of running out, the time, the reasons, and what the next step up would take. MODEL
+is then a built-in name, a config.json or its directory, or a GGUF file. What a flag gives is held; what is absent is searched.
+plan score and plan check hold the planner against measurements and logs.`,
+		Example: `  loadline plan llama-3.1-70b --hardware 8xH100-SXM-80GB --task train --seq 8192 --global-batch 256
+  loadline plan ./model.gguf --hardware RTX-4090 --task serve --context 32768 --concurrency 16 --html report.html
+  loadline plan qwen3-8b --hardware A100-40GB --task finetune --adapter lora --framework deepspeed --write-config out
+  loadline plan llama-3.1-8b --deepspeed ds.json --ranks 8
+  loadline plan --list hardware
+  loadline plan --preset llama-tiny --memory 96MiB --recompute auto
   loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
   loadline plan --preset llama-tiny --batch 1 --seq 128 --text
   loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB`,
@@ -32,6 +42,21 @@ the run does not fit.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t.preset == "list" {
 				return a.listPresets()
+			}
+			if h.list.value != "" {
+				return a.planList(h.list.value)
+			}
+			if h.hardware != "" || h.deepspeed != "" {
+				if err := t.takeModel(args); err != nil {
+					return err
+				}
+				if h.deepspeed != "" {
+					return a.planDeepSpeed(c, h, t)
+				}
+				return a.planHardware(c, h, t, s)
+			}
+			if err := h.checkOwn(c, t, args); err != nil {
+				return err
 			}
 			r, err := t.resolve(a, c, args)
 			if err != nil {
@@ -47,6 +72,8 @@ the run does not fit.`,
 	c.Flags().StringVar(&program, "program", "", "write the compiled step's text to `FILE`")
 	c.Flags().BoolVar(&text, "text", false, "print the compiled step's text")
 	s.register(c)
+	h.register(c, t)
+	c.AddCommand(a.scoreCommand(), a.checkCommand())
 	return c
 }
 

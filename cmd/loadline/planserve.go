@@ -17,8 +17,8 @@ type serveFlags struct{ context, concurrency, blockSize, prefillChunk int }
 
 func (s *serveFlags) register(c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&s.context, "context", 0, "plan the engine of generate, for sequences of `N` tokens, in place of training")
-	f.IntVar(&s.concurrency, "concurrency", 1, "with --context: sequences at a time")
+	f.IntVar(&s.context, "context", 0, "tokens of a served sequence, prompt and answer; without --hardware it plans the engine of generate, for `N` tokens, in place of training")
+	f.IntVar(&s.concurrency, "concurrency", 1, "with --context or --task serve: sequences at a time")
 	f.IntVar(&s.blockSize, "block-size", serve.DefaultBlockSize, "with --context: tokens of a block of keys and values")
 	f.IntVar(&s.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "with --context: prompt tokens that are computed at once")
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"loadline/internal/regular"
+	"loadline/mem"
+	"loadline/planner/hardware"
+	"loadline/planner/pricing"
+	"loadline/planner/search"
+)
+
+// maxDeepSpeedBytes bounds the file that --deepspeed names.
+const maxDeepSpeedBytes = 1 << 20
+
+// listedModel is a line of plan --list models.
+type listedModel struct {
+	Name   string `json:"name"`
+	Params int64  `json:"parameters"`
+	Active int64  `json:"active_parameters"` // that one token meets
+	KV     int    `json:"kv_elements_per_token"`
+}
+
+// listedCard is a line of plan --list hardware.
+type listedCard struct {
+	Name   string    `json:"name"`
+	Memory mem.Bytes `json:"memory_bytes"`
+	Usable mem.Bytes `json:"usable_bytes"`
+}
+
+// planList lists what has a name.
+func (a *app) planList(what string) error {
+	if what == "models" {
+		cards, err := loadCards()
+		if err != nil {
+			return err
+		}
+		list, rows := []listedModel{}, [][]string{{"model", "parameters", "active", "KV elements a token"}}
+		for _, name := range cards.Names() {
+			s, _ := cards.ByName(name)
+			m := listedModel{name, s.Params(), s.ActiveParams(), s.KVElemsPerToken()}
+			list = append(list, m)
+			rows = append(rows, []string{m.Name, grouped(m.Params), grouped(m.Active), grouped(int64(m.KV))})
+		}
+		table(a.text(), rows)
+		return a.listed(map[string]any{"models": list})
+	}
+	known, err := hardware.Load()
+	if err != nil {
+		return err
+	}
+	list, rows := []listedCard{}, [][]string{{"hardware", "memory", "usable"}}
+	for _, c := range known.Cards() {
+		list = append(list, listedCard{c.Name, c.Memory, c.Usable()})
+		rows = append(rows, []string{c.Name, c.Memory.String(), c.Usable().String()})
+	}
+	table(a.text(), rows)
+	return a.listed(map[string]any{"hardware": list})
+}
+
+// listed prints the document of a list, if one is wanted.
+func (a *app) listed(d any) error {
+	if !a.json {
+		return nil
+	}
+	return a.document(d)
+}
+
+// planDeepSpeed prices a DeepSpeed configuration.
+func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) error {
+	if err := h.check(c); err != nil {
+		return err
+	}
+	m, err := t.planModel()
+	if err != nil {
+		return err
+	}
+	j := pricing.Job{Shape: m.Shape, Ranks: t.ranks, Seq: t.seq, MicroBatch: t.batch}
+	usable := mem.Bytes(0)
+	if h.hardware != "" {
+		known, err := hardware.Load()
+		if err != nil {
+			return err
+		}
+		machine, err := search.ParseMachine(known, h.hardware)
+		if err != nil {
+			return h.nonsense(err)
+		}
+		usable = machine.Card.Usable()
+		if !c.Flags().Changed("ranks") {
+			j.Ranks = machine.Cards()
+		}
+	}
+	body, err := regular.ReadAll(h.deepspeed, maxDeepSpeedBytes)
+	if err != nil {
+		return fmt.Errorf("--deepspeed: %w", err)
+	}
+	rep, err := pricing.DeepSpeed(body, j)
+	if err != nil {
+		return advise(fmt.Errorf("--deepspeed %s: %w", h.deepspeed, err), "name a file as deepspeed.initialize takes it")
+	}
+	w := a.text()
+	fmt.Fprintf(w, "%s: what it costs each of %s for %s\n", h.deepspeed, count(j.Ranks, "rank"), m.Shape.Name)
+	rows := [][]string{{"key = value", "device", "host", "disk"}}
+	for _, p := range rep.Prices {
+		rows = append(rows, []string{p.Key + " = " + p.Value, p.Device.String(), p.Host.String(), p.Disk.String()})
+	}
+	table(w, append(rows, []string{"together", rep.Device.String(), rep.Host.String(), rep.Disk.String()}))
+	for _, p := range rep.Prices {
+		if p.Why != "" {
+			fmt.Fprintf(w, "  %s: %s\n", p.Key, p.Why)
+		}
+	}
+	for _, u := range rep.Unknown {
+		fate := "DeepSpeed passes it over in silence"
+		if u.Refused {
+			fate = "DeepSpeed stops at it"
+		}
+		fmt.Fprintf(w, "unknown key %s: %s", u.Key, fate)
+		if u.Nearest != "" {
+			fmt.Fprintf(w, "; the nearest is %s", u.Nearest)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, s := range rep.Contradictions {
+		fmt.Fprintf(w, "contradiction: %s\n", s)
+	}
+	for _, s := range rep.Deprecated {
+		fmt.Fprintf(w, "deprecated: %s\n", s)
+	}
+	if rep.Saving > 0 {
+		fmt.Fprintf(w, "while saving, rank 0 needs %v of host memory more\n", rep.Saving)
+	}
+	if usable > 0 {
+		fmt.Fprintf(w, "a card has %v that a process can use\n", usable)
+	}
+	return a.listed(rep)
+}
