@@ -7,6 +7,7 @@ FUZZTIME ?= 20s
 # Packages with a second implementation behind a tag, and packages whose own checks a tag turns on.
 PUREGO     := ./tensor/kernel ./device/cpu
 INVARIANTS := ./device/cpu ./train/... ./e2e
+# e2e compares whole runs of both builds in the untagged step; under the tag its short mode is enough.
 PLATFORMS  := linux/arm64 darwin/arm64
 
 # $(call step,name,command) runs a command and says how long it took; it stops make where the command fails.
@@ -31,7 +32,7 @@ test: ## every check of a change, under 10 minutes on 2 cores
 	@for platform in $(PLATFORMS); do $(MAKE) --no-print-directory cross PLATFORM=$$platform || exit 1; done
 	$(call step,test,$(GO) test -timeout $(TIMEOUT) ./...)
 	$(call step,test -tags purego,$(GO) test -timeout $(TIMEOUT) -tags purego $(PUREGO))
-	$(call step,test -tags invariants,$(GO) test -timeout $(TIMEOUT) -tags invariants $(INVARIANTS))
+	$(call step,test -tags invariants,$(GO) test -timeout $(TIMEOUT) -short -tags invariants $(INVARIANTS))
 
 # Vet also compiles the tests of a platform, which build leaves out.
 .PHONY: cross

@@ -14,7 +14,7 @@ import (
 // purePackages decide and do nothing: no clock, files, network, goroutines or randomness. Their impure children
 // stand on their own.
 var purePackages = []string{
-	"compile", "cost", "graph", "mem", "planner", "planner/frameworks", "planner/hardware", "planner/score", "planner/search", "planner/shape", "planner/writers",
+	"compile", "cost", "graph", "mem", "planner", "planner/frameworks", "planner/hardware", "planner/pricing", "planner/score", "planner/search", "planner/shape", "planner/writers",
 	"serve/kvcache", "serve/sched",
 }
 

@@ -43,7 +43,7 @@ var ranks = [][]string{
 	{"planner/frameworks"},
 	{"planner/score"},
 	{"planner"},
-	{"planner/search"},
+	{"planner/pricing", "planner/search"},
 	{"planner/writers"},
 	{"planner/logcheck"},
 	{"cmd/loadline"},

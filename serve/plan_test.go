@@ -146,6 +146,9 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.PrefillChunk = -1 }, "prefill chunk -1"},
 		{func(o *Options) { o.Blocks = 9 }, "want at least 10"},
 		{func(o *Options) { o.Memory = -1 }, "memory -1"},
+		{func(o *Options) { o.BlockSize = 1 << 21 }, "block size 2097152"},
+		{func(o *Options) { o.MaxSeqs = 1 << 25 }, "rows 33554432"},
+		{func(o *Options) { o.MaxSeqs, o.BlockSize, o.Context = 1<<20, 1<<12, 1 }, "4294967296 key/value slots"},
 		{func(o *Options) { o.Config.NumHeads = 0 }, "num_attention_heads 0"},
 	} {
 		o := base(tiny(model.Llama))

@@ -19,6 +19,7 @@ package serve
 
 import (
 	"fmt"
+	"strings"
 
 	"loadline/cost"
 	"loadline/mem"
@@ -93,6 +94,13 @@ func (o Options) Validate() error {
 		return fmt.Errorf("serve: memory %d, runtime %d: want at least 0", o.Memory, o.Runtime)
 	case o.Blocks > 0 && o.Blocks < o.width():
 		return fmt.Errorf("serve: %d blocks of %d tokens do not hold one sequence of %d: want at least %d", o.Blocks, o.BlockSize, o.Context, o.width())
+	}
+	pass := o.pass()
+	if pass.Blocks == 0 {
+		pass.Blocks = o.MaxSeqs * o.width() // what Plan tries first
+	}
+	if err := pass.Validate(o.Config); err != nil {
+		return fmt.Errorf("serve: %s", strings.TrimPrefix(err.Error(), "model: "))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"loadline/internal/regular"
 )
 
 // exclusive lists flags of which one at most may be set; one on the command line wins over another in a file.
@@ -19,6 +21,9 @@ func exclusive() [][]string { return [][]string{{"preset", "model"}} }
 func (a *app) readConfig(f *pflag.FlagSet, positional bool) error {
 	if a.config == "" {
 		return nil
+	}
+	if _, err := regular.ReadAll(a.config, maxConfigBytes); err != nil { // what follows reads all there is
+		return usage("check that the file is there, and is short", "--config: %v", err)
 	}
 	k := koanf.New("\x00") // keys are never nested: a dot is part of a name
 	if err := k.Load(file.Provider(a.config), yaml.Parser()); err != nil {

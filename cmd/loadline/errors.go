@@ -101,11 +101,16 @@ func (a *app) failHeld(err error) error {
 		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
 	}
 	if a.json && !a.printed {
-		if e := a.documentHeld(map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
+		if e := a.documentHeld(errorDocument(err)); e != nil {
 			fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
 		}
 	}
 	return err
+}
+
+// errorDocument is the document of a verb that failed and has no other.
+func errorDocument(err error) map[string]any {
+	return map[string]any{"error": oneLine(err.Error()), "try": oneLine(advice(err)), "exit_code": exitCode(err)}
 }
 
 // oneLine joins the lines of joined errors, and leaves out the name of a package in front.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"loadline/serve"
@@ -57,6 +59,9 @@ the prompt, the seed and the sampling flags alone, not on memory, threads, block
 	return c
 }
 
+// maxTokens bounds --max-tokens: no model has more positions.
+const maxTokens = 1 << 30
+
 // validate checks the flags that no package checks.
 func (g *generateFlags) validate() error {
 	switch {
@@ -64,6 +69,12 @@ func (g *generateFlags) validate() error {
 		return usage("--model DIR, where DIR is an --out of loadline train", "which model? want --model PATH")
 	case g.maxTokens < 1:
 		return usage("--max-tokens 128", "--max-tokens %d: want at least 1", g.maxTokens)
+	case g.maxTokens > maxTokens:
+		return usage(fmt.Sprintf("--max-tokens %d", maxTokens), "--max-tokens %d: want at most %d", g.maxTokens, maxTokens)
+	case g.blockSize < 1:
+		return usage("--block-size 16", "--block-size %d: want at least 1", g.blockSize)
+	case g.prefillChunk < 1:
+		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", g.prefillChunk)
 	case g.kvType != "f32,f32" && g.kvType != "f32":
 		return usage("--kv-type f32,f32", "--kv-type %s: only f32 is there yet", g.kvType)
 	}

@@ -3,17 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"loadline/model/tokenizer"
 	"loadline/train/checkpoint"
 )
 
@@ -221,6 +224,53 @@ func TestInterruptedTwice(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTokenizeFails checks that the document of ids, which is printed as it comes, is one document also when the text fails half-way.
+func TestTokenizeFails(t *testing.T) {
+	dir := t.TempDir()
+	tok, err := tokenizer.Train(strings.NewReader("some text"), 300, tokenizer.TrainOptions{})
+	if err == nil {
+		err = tok.SaveFile(filepath.Join(dir, checkpoint.TokenizerName))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []string{"", strings.Repeat("some text ", 1<<18)} {
+		var out, errs bytes.Buffer
+		in := io.MultiReader(strings.NewReader(before), iotest.ErrReader(errors.New("bad disk")))
+		code := run([]string{"tokenize", "--model", dir, "--json"}, in, &out, &errs)
+		var d struct {
+			IDs   []int32
+			Error string
+			Code  int `json:"exit_code"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+			t.Fatalf("%v: %s", err, lastLines(out.String(), 1))
+		}
+		if code != codeFailed || d.Code != codeFailed || !strings.Contains(d.Error, "bad disk") || (len(d.IDs) > 0) != (before != "") {
+			t.Errorf("got exit code %d, %d ids, error %q", code, len(d.IDs), d.Error)
+		}
+		twoLines(t, errs.String(), "bad disk")
+	}
+}
+
+// TestFullStdout runs verbs whose text for people goes to a full disk.
+func TestFullStdout(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range [][]string{{"plan", "--preset", "llama-tiny"}, {"train", "--preset", "list"}, {"train", "--help"}, {"plan", "--preset", "llama-tiny", "--json"}} {
+		c := command(args...)
+		c.Stdout = full
+		r := finish(t, c)
+		if r.code != codeFailed {
+			t.Errorf("%v: got exit code %d, want 1", args, r.code)
+		}
+		twoLines(t, lastLines(r.err, 2), "no space left")
 	}
 }
 

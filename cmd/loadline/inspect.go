@@ -83,6 +83,9 @@ func (a *app) inspect(path string) error {
 	} else {
 		err = d.file(path)
 	}
+	if errors.Is(err, errUnknownFile) {
+		return usage("name one of these, the directory of a model, or an --out of loadline train", "%v", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (d *inspectDocument) file(path string) (err error) {
 	return err
 }
 
-// maxConfigBytes is the longest config.json that is read.
+// maxConfigBytes is the longest config.json, and the longest file of --config, that is read.
 const maxConfigBytes = 1 << 20
 
 func readJSON(path string) (json.RawMessage, error) {

@@ -49,7 +49,8 @@ type app struct {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, in io.Reader, out, err io.Writer) (code int) {
-	a := &app{in: in, out: out, err: err, began: time.Now(), interrupts: interrupts{again: "the same command again"}}
+	stdout := &checked{w: out}
+	a := &app{in: in, out: stdout, err: err, began: time.Now(), interrupts: interrupts{again: "the same command again"}}
 	defer a.recover(&code)
 	if seat := os.Getenv(seatVar); seat != "" {
 		return a.serveRank(seat)
@@ -64,6 +65,9 @@ func run(args []string, in io.Reader, out, err io.Writer) (code int) {
 	}
 	if e := a.log.Close(); e != nil && failure == nil {
 		failure = a.fail(e)
+	}
+	if stdout.failed != nil && failure == nil {
+		failure = a.fail(stdout.failed)
 	}
 	return exitCode(failure)
 }

@@ -11,6 +11,21 @@ import (
 	"unicode/utf8"
 )
 
+// checked is a writer that keeps its first error: text for people is printed in many places, and a verb whose text got lost has failed.
+type checked struct {
+	w      io.Writer
+	failed error
+}
+
+// Write implements io.Writer.
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.failed == nil {
+		c.failed = err
+	}
+	return n, err
+}
+
 // document prints the verb's one document.
 func (a *app) document(v any) error {
 	a.printing.Lock()

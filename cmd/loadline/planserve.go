@@ -29,6 +29,14 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 	o := serve.Options{
 		Config: r.Options.Config, Memory: r.Options.Memory, Context: s.context, MaxSeqs: s.concurrency, BlockSize: s.blockSize, PrefillChunk: s.prefillChunk,
 	}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"context", s.context}, {"concurrency", s.concurrency}, {"block-size", s.blockSize}, {"prefill-chunk", s.prefillChunk}} {
+		if f.n < 1 {
+			return usage("--"+f.name+" 1", "--%s %d: want at least 1", f.name, f.n)
+		}
+	}
 	var err error
 	if o.Runtime, err = servingRuntime(r.Weights); err != nil {
 		return err

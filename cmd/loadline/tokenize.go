@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (a *app) tokenizeCommand() *cobra.Command {
 		Short: "Turn text into token ids, or back",
 		Long: `tokenize reads FILE, or stdin, byte for byte, and prints its token ids, separated by spaces. With --decode it reads ids
 (numbers, a JSON list, or tokenize's own document) and prints their text. It needs tokenizer.json alone: neither tensors nor
-an architecture that loadline knows.`,
+an architecture that loadline knows. FILE may be larger than memory; a word of more than a megabyte is cut.`,
 		Example: `  loadline tokenize --model run book.txt
   echo -n "To be" | loadline tokenize --model run --json
   echo 51 78 220 | loadline tokenize --model run --decode`,
@@ -68,31 +69,70 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 		defer f.Close() // read only
 		in = f
 	}
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return fmt.Errorf("tokenize: %w", err)
-	}
 	if decode {
+		text, err := io.ReadAll(in)
+		if err != nil {
+			return fmt.Errorf("tokenize: %w", err)
+		}
 		return a.decodeText(t, text)
 	}
-	ids := []int32{}
-	if plain {
-		ids = t.AppendEncodePlain(ids, text)
-	} else {
-		ids = t.AppendEncode(ids, text)
-	}
-	if a.json {
-		return a.document(map[string]any{"ids": nonNil(ids)})
-	}
+	return a.encodeText(t, in, tokenizer.StreamOptions{Plain: plain, LongWord: longWord})
+}
+
+// longWord is the longest word that tokenize does not cut.
+const longWord = 1 << 20
+
+// encodeText prints the ids of a text as they come: a text may be larger than memory. Where it fails or is interrupted half-way, the
+// document ends there and has the error in it.
+func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.StreamOptions) error {
+	between, end := " ", "\n"
 	w := bufio.NewWriter(a.out)
-	for i, id := range ids {
-		if i > 0 {
-			w.WriteByte(' ') // Flush returns the first error
+	text := &stoppable{context.Background(), in, nil}
+	begin := func() {}
+	if a.json {
+		between, end = ",", "]}\n"
+		begin = func() {
+			ctx, _ := a.interruptible("ending the document") // until the process ends
+			a.printing.Lock()
+			defer a.printing.Unlock()
+			text.ctx, a.printed = ctx, true
+			w.WriteString(`{"ids":[`) // Flush returns the first error
 		}
-		w.WriteString(strconv.Itoa(int(id)))
 	}
-	w.WriteByte('\n')
-	return w.Flush()
+	none := true
+	err := t.EncodeStream(text, o, func(ids []int32) error {
+		if none {
+			begin()
+		}
+		for _, id := range ids {
+			if !none {
+				w.WriteString(between)
+			}
+			none = false
+			if _, err := w.Write(strconv.AppendInt(w.AvailableBuffer(), int64(id), 10)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, context.Canceled) {
+		err = advise(errors.New("interrupted"), "the same command again")
+	}
+	if none {
+		if err != nil {
+			return err
+		}
+		begin()
+	}
+	if err != nil && a.json {
+		fault, e := json.Marshal(errorDocument(err))
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		end = "]," + string(fault[1:]) + "\n"
+	}
+	w.WriteString(end)
+	return errors.Join(err, w.Flush())
 }
 
 // decodeText prints the text of the ids in text.

@@ -139,8 +139,12 @@ func (a *app) train(r *trainRun) error {
 	}
 	dir := &checkpoint.Dir{Path: r.Out, Keep: r.Options.Keep}
 	lock, err := dir.Open()
+	var locked *checkpoint.LockedError
+	if errors.As(err, &locked) {
+		return err // what is there is another's
+	}
 	if err != nil {
-		return err
+		return r.undo(err)
 	}
 	a.interrupts.then("--resume " + r.Out + " goes on from the last checkpoint")
 	defer lock.Close() // the process ends next, and the kernel takes the lock back whatever Close says

@@ -111,10 +111,18 @@ func TestUsage(t *testing.T) {
 		{"generate --model " + dir, "want --prompt TEXT", "--prompt"},
 		{"generate --model " + dir + "/no --prompt x", "there is no such directory", "path"},
 		{"generate --model " + dir + " --prompt x --kv-type q8", "only f32 is there yet", "--kv-type f32,f32"},
+		{"generate --model " + dir + " --prompt x --max-tokens 9223372036854775807", "want at most 1073741824", "--max-tokens"},
+		{"generate --model " + dir + " --prompt x --block-size 0", "--block-size 0: want at least 1", "--block-size"},
+		{"plan --preset llama-tiny --context 8 --concurrency 0", "--concurrency 0: want at least 1", "--concurrency 1"},
+		{"plan --preset llama-tiny --context 8 --concurrency 1000000000", "rows 1000000000", "--help"},
 		{"inspect", "want one PATH, got 0", "loadline inspect"},
 		{"inspect " + dir, "it holds no model", "config.json"},
+		{"inspect main.go", "main.go: want a .safetensors file", "--out of loadline train"},
 		{"tokenize", "want --model PATH", "tokenizer.json"},
 		{"tokenize --model " + dir, "it has no tokenizer.json", "tokenizer.json"},
+		{"train --config /dev/zero", "/dev/zero: is a device", "file"},
+		{"train --config " + dir, "is a directory", "file"},
+		{"train --config " + dir + "/no", "no such file", "file"},
 		{"demo now", `unexpected argument "now"`, "flag"},
 	} {
 		var out, errs bytes.Buffer

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"loadline/compile"
 	"loadline/mem/arena"
@@ -131,14 +130,7 @@ func (s *Session) widen(t dtype.Type, out []float32, x []uint16) {
 		s.set.WidenBF16(out, x)
 		return
 	}
-	out = out[:len(x)]
-	for i, h := range x {
-		if e := h & 0x7c00; e != 0 && e != 0x7c00 { // a normal number: quicker without a call
-			out[i] = math.Float32frombits(uint32(h&0x8000)<<16 | (uint32(h&0x7fff)<<13 + 112<<23))
-		} else {
-			out[i] = dtype.FromF16(h)
-		}
-	}
+	widenF16(out, x)
 }
 
 // round rounds f32 to a narrow type, to nearest even.
@@ -147,17 +139,7 @@ func (s *Session) round(t dtype.Type, out []uint16, x []float32) {
 		s.set.RoundBF16(out, x)
 		return
 	}
-	out = out[:len(x)]
-	for i, v := range x {
-		out[i] = dtype.ToF16(v)
-	}
-}
-
-// asF16 rounds x to f16 where it lies.
-func asF16(x []float32) {
-	for i, v := range x {
-		x[i] = dtype.FromF16(dtype.ToF16(v))
-	}
+	roundF16(out, x)
 }
 
 // floats resolves o, whose elements must be floats that can be computed with.

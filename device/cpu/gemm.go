@@ -73,8 +73,8 @@ type gemm struct {
 	across  int       // tiles in a row of tiles
 }
 
-// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16. A narrow product has
-// a tile of f32 for each thread, so its tiles are smaller; one of f16 widens its operands so many k at a time.
+// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16. A narrow result
+// has a tile of f32 for each thread, so its tiles are smaller; a product of f16 widens its operands so many k at a time.
 const (
 	gemmRows   = 576
 	gemmCols   = 768
@@ -89,8 +89,8 @@ func gemmScratch(in *compile.Instr, m, n, k int) int64 {
 	if !anyNarrow(in) {
 		return 4 * int64(kernel.GemmWorkspace(m, min(n, gemmCols), k))
 	}
+	parts := kernel.GemmWorkspace(m, min(n, gemmCols), k)
 	n = min(n, narrowCols)
-	parts := kernel.GemmWorkspace(m, n, k)
 	for _, o := range in.Out {
 		if o.Buffer >= 0 && isNarrow(o.Type.DType) {
 			parts += takes(m * n)
@@ -115,7 +115,7 @@ func (s *Session) gemm(c, a, b matrix, acc bool, from floats, bias []float32) {
 		from = floats{}
 	}
 	mt, nt := min(c.rows, gemmRows), min(c.cols, gemmCols)
-	if c.narrow() || a.narrow() || b.narrow() {
+	if c.narrow() || a.t == dtype.F16 || b.t == dtype.F16 {
 		nt = min(nt, narrowCols)
 	}
 	want := 3 * s.pool.Threads()

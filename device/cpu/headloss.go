@@ -54,7 +54,9 @@ func bindHeadLoss(b *binder, chunk int, grad bool) step {
 				s.set.Scale(row, weight[0], row)
 				row[k] -= weight[0]
 				if h.t == dtype.F16 { // the products round to bf16 themselves
-					asF16(row)
+					for j, v := range row {
+						row[j] = dtype.FromF16(dtype.ToF16(v))
+					}
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"loadline/graph"
 	"loadline/mem"
 	"loadline/tensor"
+	"loadline/tensor/dtype"
 )
 
 // testCollectives runs every collective operation on one rank and on three ranks in goroutines. Inputs are whole
@@ -40,7 +41,11 @@ func testRanks(t *testing.T, open func() device.Device, saw func(*compile.Instr)
 	norms := r.Apply(graph.AllGather{Ranks: ranks, Unit: tensor.BlockElems, Elems: n, To: blocks}, squares, graph.None)[0]
 	alone := r.Apply(graph.SumSquares{}, whole)[0]
 	inPlace := r.Apply(graph.AllReduce{Ranks: ranks}, r.Add(x, x))[0]
-	for _, v := range []graph.Value{sum, again, next, norms, alone, shard, inPlace} {
+	half := graph.Type{DType: dtype.BF16, Shape: graph.S(graph.D(n))}
+	narrow := r.Apply(graph.ShardSlice{Ranks: ranks}, r.operand("narrow", r.noise(n), half))[0]
+	nw := r.stateOf("nw", make([]float64, n), mem.Weights, half)
+	narrow = r.Apply(graph.AllGather{Ranks: ranks, Unit: 1, Elems: n, To: half}, narrow, nw)[0]
+	for _, v := range []graph.Value{sum, again, next, norms, alone, shard, inPlace, narrow} {
 		r.check(v, exact)
 	}
 	job := r.job(t)
@@ -92,6 +97,7 @@ func testRanks(t *testing.T, open func() device.Device, saw func(*compile.Instr)
 			{"allgather of block sums", read(3), read(4)},
 			{"reducescatter", read(5)[:hi-lo], part[:hi-lo]},
 			{"allreduce in place", read(6), twice},
+			{"shardslice and allgather of bf16", read(7), r.datum("narrow").f},
 		} {
 			for i := range c.want {
 				if got := c.got[i]; got != c.want[i] && math.Abs(got-c.want[i]) > ulp*math.Abs(c.want[i])*sameSums(c.name) {

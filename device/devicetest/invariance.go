@@ -13,13 +13,17 @@ import (
 // testInvariance checks that a row's bits do not depend on the rows that share its call, nor on how keys are paged or
 // chunks are cut.
 func testInvariance(t *testing.T, open func() device.Device) {
-	for _, c := range rowCases {
-		t.Run(c.name, func(t *testing.T) { testRows(t, open(), c.build) })
+	for _, half := range []dtype.Type{dtype.F32, dtype.BF16, dtype.F16} {
+		t.Run(half.String(), func(t *testing.T) {
+			for _, c := range rowCases {
+				t.Run(c.name, func(t *testing.T) { testRows(t, half, open(), c.build) })
+			}
+			t.Run("attention over blocks", func(t *testing.T) { testBlocks(t, half, open()) })
+			t.Run("grouped is matmul", func(t *testing.T) { testGroups(t, half, open()) })
+			t.Run("headloss over chunks", func(t *testing.T) { testChunks(t, half, open()) })
+			t.Run("matmul_dw continued", func(t *testing.T) { testContinued(t, half, open()) })
+		})
 	}
-	t.Run("attention over blocks", func(t *testing.T) { testBlocks(t, open()) })
-	t.Run("grouped is matmul", func(t *testing.T) { testGroups(t, open()) })
-	t.Run("headloss over chunks", func(t *testing.T) { testChunks(t, open()) })
-	t.Run("matmul_dw continued", func(t *testing.T) { testContinued(t, open()) })
 }
 
 // manyRows is more than a block of a reduction over rows.
@@ -78,8 +82,8 @@ var rowCases = []struct {
 }
 
 // testRows runs all rows at once, then in pieces, and compares bits.
-func testRows(t *testing.T, d device.Device, build func(r *rig)) {
-	r := newRig(persistent, graph.Bounds{Rows: manyRows, Outs: manyRows}, 3)
+func testRows(t *testing.T, half dtype.Type, d device.Device, build func(r *rig)) {
+	r := newRigOf(half, persistent, graph.Bounds{Rows: manyRows, Outs: manyRows}, 3)
 	build(r)
 	h := openOn(t, d, r.job(t))
 	defer h.Close()
@@ -150,10 +154,10 @@ func (r *rig) longAttention(block, rows int) {
 	r.check(o[1], exact)
 }
 
-func testBlocks(t *testing.T, d device.Device) {
+func testBlocks(t *testing.T, half dtype.Type, d device.Device) {
 	var want [][]byte
 	for _, block := range []int{4, 16, 64} {
-		r := newRig(persistent, graph.Bounds{Rows: manyRows, Outs: 1}, 5)
+		r := newRigOf(half, persistent, graph.Bounds{Rows: manyRows, Outs: 1}, 5)
 		r.longAttention(block, manyRows)
 		got := results(t, d, r)
 		if want == nil {
@@ -185,10 +189,10 @@ func results(t *testing.T, d device.Device, r *rig) [][]byte {
 }
 
 // testGroups checks that a row meets its expert's weight as in MatMul.
-func testGroups(t *testing.T, d device.Device) {
+func testGroups(t *testing.T, half dtype.Type, d device.Device) {
 	const rows, e, f, k = 140, 4, 19, 37
 	ends := []int32{0, 3, 3, 135, rows}
-	r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 11)
+	r := newRigOf(half, persistent, graph.Bounds{Rows: 1, Outs: 1}, 11)
 	xs, ws := r.noise(rows*k), r.noise(e*f*k)
 	x := r.f("x", xs, graph.D(rows), graph.D(k))
 	r.check(r.GroupedMatMul(x, r.f("w", ws, graph.D(e), graph.D(f), graph.D(k)), r.i("offsets", ends, graph.D(e+1))), exact)
@@ -197,7 +201,7 @@ func testGroups(t *testing.T, d device.Device) {
 	}
 	out := results(t, d, r)
 	for i := range e {
-		lo, hi := int(ends[i])*f*4, int(ends[i+1])*f*4
+		lo, hi := int(ends[i])*f*half.Bits()/8, int(ends[i+1])*f*half.Bits()/8
 		if !bytes.Equal(out[0][lo:hi], out[1+i][lo:hi]) {
 			t.Errorf("the rows of expert %d differ from matmul's", i)
 		}
@@ -205,10 +209,10 @@ func testGroups(t *testing.T, d device.Device) {
 }
 
 // testChunks checks that the chunk of a loss head changes no bit.
-func testChunks(t *testing.T, d device.Device) {
+func testChunks(t *testing.T, half dtype.Type, d device.Device) {
 	var want [][]byte
 	for _, chunk := range []int{128, 256, 384, 1024} {
-		r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 13)
+		r := newRigOf(half, persistent, graph.Bounds{Rows: 1, Outs: 1}, 13)
 		const rows, v, k = 500, 11, 9
 		h, w := r.f("h", r.noise(rows*k), graph.D(rows), graph.D(k)), r.f("w", r.noise(v*k), graph.D(v), graph.D(k))
 		tg, weight := r.i("targets", r.targets(rows, v), graph.D(rows)), r.f("weight", []float64{1.0 / 256}, graph.D(1))
@@ -232,9 +236,9 @@ func testChunks(t *testing.T, d device.Device) {
 }
 
 // testContinued checks that a sum over rows that is cut at a multiple of 128 rows and continued has the same bits.
-func testContinued(t *testing.T, d device.Device) {
+func testContinued(t *testing.T, half dtype.Type, d device.Device) {
 	const rows, cut, f, k = 300, 128, 13, 21
-	r := newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 17)
+	r := newRigOf(half, persistent, graph.Bounds{Rows: 1, Outs: 1}, 17)
 	dy, x := r.noise(rows*f), r.noise(rows*k)
 	part := func(name string, lo, hi int) (graph.Value, graph.Value) {
 		return r.f("dy"+name, dy[lo*f:hi*f], graph.D(hi-lo), graph.D(f)), r.f("x"+name, x[lo*k:hi*k], graph.D(hi-lo), graph.D(k))

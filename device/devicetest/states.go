@@ -90,6 +90,12 @@ var stateCases = []opCase{
 		pool := r.f("pool", r.noise((rows+9)*n), graph.D(rows+9), graph.D(n))
 		r.check(r.KVAppend(pool, r.f("x", r.noise(rows*n), graph.R(1), graph.D(n)), r.i("slots", slots, graph.R(1))), exact)
 	}},
+	{name: "kvappend to another type", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		slots := r.slots(rows, rows+9)
+		pool := r.stateOf("pool", r.noise((rows+9)*n), mem.KVBlocks, graph.Type{DType: dtype.F16, Shape: graph.S(graph.D(rows+9), graph.D(n))})
+		r.check(r.KVAppend(pool, r.f("x", r.noise(rows*n), graph.R(1), graph.D(n)), r.i("slots", slots, graph.R(1))), exact)
+	}},
 	{name: "kvcopy", build: func(r *rig, n int) {
 		const block = 4
 		pool := r.state("pool", r.noise(5*block*n), mem.KVBlocks, graph.D(5*block), graph.D(n))

@@ -38,9 +38,27 @@ func (t *Tokenizer) appendWord(dst []int32, word []byte, id int32) []int32 {
 // The tokens are those of AppendEncode for the whole text, except that words of more than 16 KiB are cut. It holds 80
 // KiB, and for a long word up to 0.6 MiB more, whatever the length of the text.
 func (t *Tokenizer) EncodeReader(r io.Reader, emit func(ids []int32) error) error {
-	ids := make([]int32, 0, streamBytes) // a word has at most one token a byte
-	err := readWords(r, &t.added, func(word []byte, id int32) error {
-		if len(ids)+len(word) > cap(ids) {
+	return t.EncodeStream(r, StreamOptions{}, emit)
+}
+
+// StreamOptions steer EncodeStream. The zero value is EncodeReader's.
+type StreamOptions struct {
+	Plain    bool // treats the text of added tokens as any other text, like AppendEncodePlain
+	LongWord int  // bytes from which a word is cut, which a stream holds five times, and 36 times while it merges one; 0 means 16 KiB
+}
+
+// EncodeStream is EncodeReader with options.
+func (t *Tokenizer) EncodeStream(r io.Reader, o StreamOptions, emit func(ids []int32) error) error {
+	if o.LongWord <= 0 {
+		o.LongWord = streamBytes
+	}
+	special := &t.added
+	if o.Plain {
+		special = &added{}
+	}
+	ids := make([]int32, 0, o.LongWord) //mem:ok a word has at most one token a byte; see StreamOptions
+	err := readWords(r, special, o.LongWord, func(word []byte, id int32) error {
+		if len(ids) > 0 && len(ids)+len(word) > cap(ids) {
 			if err := emit(ids); err != nil {
 				return err
 			}

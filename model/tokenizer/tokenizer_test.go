@@ -110,6 +110,35 @@ func TestEncodeReaderCutsEndlessWords(t *testing.T) {
 	}
 }
 
+// TestEncodeStreamOptions: long words stay whole where there is room for them, and a plain stream knows no added token.
+func TestEncodeStreamOptions(t *testing.T) {
+	tok := trainSample(t, 600)
+	text := append(bytes.Repeat([]byte("ab"), 5*streamBytes), (EndOfText + "x")...)
+	for _, plain := range []bool{false, true} {
+		var got []int32
+		err := tok.EncodeStream(bytes.NewReader(text), StreamOptions{Plain: plain, LongWord: 1 << 20}, func(ids []int32) error {
+			if len(ids) == 0 {
+				t.Error("got no ids in a piece")
+			}
+			got = append(got, ids...)
+			return nil
+		})
+		want := tok.AppendEncode(nil, text)
+		if plain {
+			want = tok.AppendEncodePlain(nil, text)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("plain %v: got %d tokens and %v, want %d equal ones", plain, len(got), err, len(want))
+		}
+	}
+	var got []int32
+	text = []byte(strings.Repeat(EndOfText+"ab", 100))
+	err := tok.EncodeStream(bytes.NewReader(text), StreamOptions{LongWord: 1}, func(ids []int32) error { got = append(got, ids...); return nil })
+	if want := tok.AppendEncode(nil, text); err != nil || !slices.Equal(got, want) {
+		t.Errorf("the least buffer: got %d tokens and %v, want %d equal ones", len(got), err, len(want))
+	}
+}
+
 func TestEncodeReaderErrors(t *testing.T) {
 	tok := trainSample(t, 300)
 	bad := errors.New("bad disk")

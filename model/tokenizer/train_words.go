@@ -33,7 +33,7 @@ func countWords(text io.Reader, limit, most int) ([]countedWord, error) {
 	if err := a.init([]addedToken{{content: EndOfText}}, 1); err != nil {
 		return nil, err
 	}
-	err := readWords(text, &a, func(word []byte, id int32) error {
+	err := readWords(text, &a, streamBytes, func(word []byte, id int32) error {
 		if id >= 0 {
 			return nil
 		}

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// streamBytes is the text that readWords holds at once, and so the longest word of a stream.
+// streamBytes is the text that readWords holds at once unless it is asked to hold more, and so the longest word of a stream.
 const streamBytes = 16 << 10
 
 // words calls yield with each word of text, in order, and with each added token and its id; a word has the id -1. It
@@ -53,9 +53,9 @@ func plainWords(text []byte, limit int, yield func(word []byte, id int32) error)
 	return at, nil
 }
 
-// readWords is words for all that r holds. A word that is longer than its buffer is cut.
-func readWords(r io.Reader, a *added, yield func(word []byte, id int32) error) error {
-	buf := make([]byte, 0, streamBytes)
+// readWords is words for all that r holds, with a buffer of that many bytes. A word that is longer is cut.
+func readWords(r io.Reader, a *added, bytes int, yield func(word []byte, id int32) error) error {
+	buf := make([]byte, 0, max(bytes, 2*(a.longest+lookAhead))) //mem:ok the caller says how much
 	for idle := 0; ; {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

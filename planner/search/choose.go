@@ -20,7 +20,7 @@ func Plans(q Question) (*Answer, error) {
 		return nil, err
 	}
 	all, level := q.search()
-	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Question: q, Plans: []Plan{}}
+	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Question: q, Plans: []Plan{}, Frontier: []Point{}}
 	if len(all.fits) == 0 {
 		if len(all.over) == 0 {
 			return nil, &Invalid{What: "what is held", Got: q.held(), Why: "no system plans it together", Nearest: "the same without one of these"}
@@ -39,6 +39,7 @@ func Plans(q Question) (*Answer, error) {
 			a.Plans[i].Why = "beside the best, with " + difference(&a.Plans[0].Config, &a.Plans[i].Config) + ", " + against(&a.Plans[i], &a.Plans[0])
 		}
 	}
+	a.Frontier = q.frontier(all.fits)
 	a.Next = nextUp(&a.Plans[0], all.over)
 	return a, nil
 }
@@ -48,7 +49,7 @@ func Plans(q Question) (*Answer, error) {
 func (q *Question) search() (all pool, level int) {
 	for level = range 2 {
 		all = pool{}
-		for _, system := range Frameworks(q.Task) {
+		for _, system := range q.systems() {
 			if q.Framework != "any" && q.Framework != system {
 				continue
 			}
@@ -137,6 +138,25 @@ func (q *Question) best(fits []Plan) []Plan {
 		taken = append(taken, p.Config.kind())
 	}
 	return out
+}
+
+// frontier returns the plans that none beats in both memory and speed, smallest first.
+func (q *Question) frontier(fits []Plan) []Point {
+	order := make([]*Plan, len(fits))
+	for i := range fits {
+		order[i] = &fits[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Plan) int {
+		return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(b.TokensPerSecond, a.TokensPerSecond))
+	})
+	points, fastest := []Point{}, 0.0
+	for _, p := range order {
+		if p.TokensPerSecond > fastest {
+			fastest = p.TokensPerSecond
+			points = append(points, Point{p.line(q), p.Peak, p.TokensPerSecond})
+		}
+	}
+	return points
 }
 
 // kind is the configuration without what only tunes it.

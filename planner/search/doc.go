@@ -55,6 +55,10 @@ type Question struct {
 	// Stored is how the weights are, where a file says so; then serving searches no other format.
 	Stored *frameworks.Quant
 
+	// Factors multiply what the formulas say of a system's purpose, by "vllm/activations", as logs of the user's own
+	// runs taught; absent ones are 1.
+	Factors map[string]float64
+
 	Hold Hold
 }
 
@@ -62,7 +66,7 @@ type Question struct {
 type Hold struct {
 	Ranks, TP, PP, CP, EP, MicroBatch int
 	ZeRO                              *int
-	Precision                         string // bf16, fp16, fp32, fp8
+	Precision                         string // bf16, fp16, fp8
 	Recompute                         string // none, selective, full
 	Offload                           string // none, optimizer, "optimizer,weights", weights
 	Adapter                           string // none, lora, qlora
@@ -123,6 +127,13 @@ type Plan struct {
 	estimate frameworks.Estimate
 }
 
+// Point is a plan that none beats in both memory and speed.
+type Point struct {
+	Name            string    `json:"name"`
+	Peak            mem.Bytes `json:"peak_bytes"`
+	TokensPerSecond float64   `json:"tokens_per_second"`
+}
+
 // Answer is what is found.
 type Answer struct {
 	Fits     bool      `json:"fits"`
@@ -131,6 +142,8 @@ type Answer struct {
 	Plans    []Plan    `json:"plans"`       // best first; the least one alone where nothing fits
 	Next     string    `json:"next"`        // what the next step up would take
 	Searched int       `json:"searched"`
+	// Frontier is ordered by memory: what fits, without plans that another beats in both memory and speed.
+	Frontier []Point `json:"frontier"`
 	// Question is what was asked, with its defaults filled in.
 	Question Question `json:"-"`
 }

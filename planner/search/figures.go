@@ -43,3 +43,28 @@ func byPurpose(e *frameworks.Estimate, peak mem.Bytes) map[string]mem.Bytes {
 	by[mem.Runtime.String()] = peak - sum
 	return by
 }
+
+// Allocated returns the part of a plan's peak that the framework's allocator hands out.
+func Allocated(p Plan) mem.Bytes { return p.estimate.Allocated() }
+
+// corrected applies a question's factors to an estimate, and returns what the card then needs.
+func (q *Question) corrected(system string, e *frameworks.Estimate, need mem.Bytes) mem.Bytes {
+	for u, n := range e.Usage[mem.Device] {
+		f, ok := q.Factors[system+"/"+mem.Purpose(u).String()]
+		if !ok || !(f > 0.1 && f < 10) {
+			continue
+		}
+		more := mem.Bytes(float64(n) * (f - 1))
+		e.Usage.Add(mem.Device, mem.Purpose(u), more)
+		need += more
+	}
+	return need
+}
+
+// scale returns x·now/before.
+func scale(x, now, before mem.Bytes) mem.Bytes {
+	if before <= 0 {
+		return x
+	}
+	return mem.Bytes(float64(x) / float64(before) * float64(now))
+}

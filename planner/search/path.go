@@ -34,7 +34,7 @@ func (q *Question) path(p *Plan, level int) []string {
 	for z := range 4 {
 		stages = append(stages, q.whatIf(p, fmt.Sprintf("stage %d", z), func(c *Config) { c.ZeRO = z }))
 	}
-	out = append(out, because(fmt.Sprintf("ZeRO stage %d: %s", c.ZeRO, zeroWords[c.ZeRO]), stages...))
+	out = append(out, because(zeroChoice(c), stages...))
 	var policies []string
 	for _, r := range []string{"none", "selective", "full"} {
 		policies = append(policies, q.whatIf(p, r, func(c *Config) { c.Recompute = r }))
@@ -55,6 +55,13 @@ func (q *Question) path(p *Plan, level int) []string {
 	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
 }
 
+func zeroChoice(c *Config) string {
+	if c.DP*c.CP == 1 && c.ZeRO == 0 {
+		return "ZeRO stage 0: there is no other data-parallel rank to share with"
+	}
+	return fmt.Sprintf("ZeRO stage %d: %s", c.ZeRO, zeroWords[c.ZeRO])
+}
+
 var zeroWords = [...]string{"every rank holds all states", "optimizer states shared", "gradients too", "weights too, gathered when used"}
 
 // precision explains the number format of training.
@@ -69,7 +76,7 @@ func (q *Question) precision(p *Plan) string {
 		"fp16": "FP16, since the card has no BF16: losses are scaled, and overflowing steps skipped",
 		"fp8":  "FP8 products as asked for; what waits for the backward pass stays in 16 bits, so that memory does not change",
 	}[c.Precision]
-	if c.Precision == "fp16" && !strings.Contains(q.Machine.Card.Notes, "no bf16") {
+	if c.Precision == "fp16" && !noBF16(&q.Machine.Card) {
 		why = "FP16 as asked for: losses are scaled, and overflowing steps skipped"
 	}
 	if c.Adapter == "qlora" {

@@ -149,7 +149,7 @@ func sweep(t *testing.T, q Question, level int, visit func(*Plan)) {
 	if err := q.normalize(); err != nil {
 		t.Fatal(err)
 	}
-	for _, system := range Frameworks(q.Task) {
+	for _, system := range q.systems() {
 		if q.Framework != "any" && q.Framework != system {
 			continue
 		}

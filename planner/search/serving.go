@@ -7,6 +7,7 @@ import (
 	"loadline/mem"
 	"loadline/planner/frameworks"
 	"loadline/planner/hardware"
+	"loadline/planner/shape"
 )
 
 // format is a type that weights are served in.
@@ -153,7 +154,7 @@ func (q *Question) serving(c Config) (Plan, error) {
 	case "transformers":
 		return q.transformers(c)
 	}
-	j := frameworks.Job{Shape: q.Shape, TP: c.TP, PP: c.PP, Ranks: c.TP, MicroBatch: ceilDiv(c.Concurrency, c.PP), Seq: q.Context, Weights: q.stored(&c), KVBits: kvBits(c.KVType)}
+	j := ServingJob(*q, c)
 	const unbounded = mem.Bytes(1) << 44
 	full, err := frameworks.VLLM(frameworks.Serve{Job: j, Memory: unbounded, Sequences: max(1, min(256, c.Concurrency)), BatchTokens: q.batchTokens()})
 	if err != nil {
@@ -182,6 +183,18 @@ func (q *Question) serving(c Config) (Plan, error) {
 	made := float64(c.Concurrency * c.DP)
 	p.TokensPerSecond = min(made, float64(q.Concurrency)) * float64(q.Output) / (first + step*float64(q.Output))
 	return p, nil
+}
+
+// ServingJob returns a configuration of vLLM or SGLang as the formulas take it. The question is an answer's.
+func ServingJob(q Question, c Config) frameworks.Job {
+	return frameworks.Job{
+		Shape: q.Shape, TP: c.TP, PP: c.PP, Ranks: c.TP, MicroBatch: ceilDiv(c.Concurrency, c.PP), Seq: q.Context, Weights: q.stored(&c), KVBits: kvBits(c.KVType),
+	}
+}
+
+// Stored returns the format of the weights that a GGUF file holds, for Question.Stored.
+func Stored(g *shape.GGUF) *frameworks.Quant {
+	return &frameworks.Quant{Name: "gguf", Bits: g.LinearBits, EmbedBits: g.OtherBits}
 }
 
 // batchTokens is max_num_batched_tokens: vLLM's default, or less where less is asked for.
@@ -219,81 +232,6 @@ func (q *Question) transformers(c Config) (Plan, error) {
 	p.StepSeconds, p.Bound = (t.Seconds-first)/float64(q.Output), t.Bound
 	p.TokensPerSecond = float64(q.Concurrency*q.Output) / t.Seconds
 	return p, nil
-}
-
-// hostRate is the arithmetic of a CPU in 8-bit dot products, in FLOP a second.
-const hostRate = 1e12
-
-// llamaCpp predicts llama-server with GPULayers layers on the cards and the rest on the CPU.
-func (q *Question) llamaCpp(c Config) (Plan, error) {
-	s, w := q.Shape, q.stored(&c)
-	const ubatch = 512
-	ctx := q.Context * q.Concurrency
-	cache, err := frameworks.CacheTypeByName(c.KVType)
-	if err != nil {
-		return Plan{}, err
-	}
-	on := float64(c.GPULayers) / float64(s.Depth())
-	run := frameworks.LlamaCpp{Shape: s, Context: ctx, MicroB: ubatch, Flash: true, MLA: 3, K: cache, V: cache, Windowed: true, Devices: c.Ranks, HostBits: w.Bits, Sequences: q.Concurrency}
-	linear, ends := s.LinearParams()*bitsOf(w)/8, (float64(s.Params())-s.LinearParams())*embedBitsOf(w)/8
-	head := ends
-	if !s.Tied {
-		head = ends / 2
-	}
-	device, host := linear*on, linear*(1-on)+ends
-	if c.GPULayers == s.Depth() { // the head follows the last layer; the embedding stays with the CPU
-		device, host = device+head, ends-head
-	}
-	cards := float64(c.Ranks)
-	var e frameworks.Estimate
-	add := func(t mem.Tier, u mem.Purpose, x float64) { e.Usage.Add(t, u, mem.Bytes(x)) }
-	add(mem.Device, mem.Weights, device/cards)
-	add(mem.Device, mem.KVBlocks, run.KV()*on/cards)
-	add(mem.Host, mem.Weights, host/cards)
-	add(mem.Host, mem.KVBlocks, run.KV()*(1-on)/cards)
-	if c.GPULayers > 0 {
-		add(mem.Device, mem.Workspace, run.Compute())
-	}
-	need := e.Allocated()
-	low, high := frameworks.Spread{Sigma: 0.02}.Range(need)
-	p := q.plan(c, e, need, low, high)
-
-	j := frameworks.Job{Shape: s, Ranks: 1, MicroBatch: q.Concurrency, Seq: q.Context, Weights: w, KVBits: kvBits(c.KVType)}
-	v := frameworks.ServingOf("llamacpp", s, w)
-	prompt := max(1, q.Context-q.Output)
-	total := frameworks.Generate(j, q.Machine.Card, v, q.Output)
-	j.Seq = prompt
-	first := frameworks.Generate(j, q.Machine.Card, v, 0).Seconds
-	step := (total.Seconds - first) / float64(q.Output) * on
-	first *= on
-	p.Bound = total.Bound
-	if active := host * float64(s.ActiveParams()) / float64(s.Params()); on < 1 { // what stays is read by the CPU, and copied to the card for long batches
-		b := float64(q.Concurrency)
-		kv := run.KV() * (1 - on)
-		slow := max((active+kv)/(0.7*q.Machine.hostBandwidth()), 2*b*float64(s.ActiveParams())*(1-on)/hostRate)
-		step += slow
-		first += host / q.Machine.Card.HostLink() * float64(ceilDiv(prompt*q.Concurrency, ubatch))
-		if slow > step/2 {
-			p.Bound = "host"
-		}
-	}
-	p.StepSeconds = step
-	p.TokensPerSecond = float64(q.Concurrency*q.Output) / (first + step*float64(q.Output))
-	return p, nil
-}
-
-func bitsOf(w frameworks.Quant) float64 {
-	if w.Bits == 0 {
-		return 16
-	}
-	return w.Bits
-}
-
-func embedBitsOf(w frameworks.Quant) float64 {
-	if w.EmbedBits == 0 {
-		return 16
-	}
-	return w.EmbedBits
 }
 
 // perplexity returns what a format costs in quality, as published, or nothing.

@@ -50,7 +50,7 @@ func (q *Question) axes(system string, level int) axes {
 		precision: heldWord(h.Precision, "bf16"), adapter: heldWord(h.Adapter, "none"), optimizer: heldWord(h.Optimizer, "adamw"), head: heldWord(h.LossHead, "full"),
 		quant: []string{"bf16"}, kv: heldWord(h.KVType, "f16"), recompute: heldWord(h.Recompute, "none", "full"), offload: heldWord(h.Offload, "none"),
 	}
-	if strings.Contains(q.Machine.Card.Notes, "no bf16") {
+	if noBF16(&q.Machine.Card) {
 		a.precision = heldWord(h.Precision, "fp16")
 	}
 	if q.Task == Serve {

@@ -60,6 +60,11 @@ func loraParams(q *Question, r int) float64 {
 	return n
 }
 
+// noBF16 tells whether a card is of before BF16.
+func noBF16(c *hardware.Card) bool {
+	return strings.Contains(c.Notes, "no bf16") || strings.HasPrefix(c.Name, "V100") || c.Name == "T4"
+}
+
 // capability returns CUDA's compute capability times ten, 0 where it makes no difference.
 func capability(c *hardware.Card) int {
 	for _, k := range []struct {
@@ -167,6 +172,11 @@ func (q *Question) traffic(c *Config, j *frameworks.Job, p frameworks.Profile, o
 func (q *Question) plan(c Config, e frameworks.Estimate, need, low, high mem.Bytes) Plan {
 	card, m := &q.Machine.Card, &q.Machine
 	p := Plan{Config: c, Ranks: c.Ranks, estimate: e}
+	if len(q.Factors) > 0 {
+		before := need
+		need = q.corrected(c.System, &p.estimate, need)
+		low, high = scale(low, need, before), scale(high, need, before)
+	}
 	p.Peak = need + hardware.Context
 	p.Range = [2]mem.Bytes{low + hardware.Context, high + hardware.Context}
 	p.usable = card.Reported()

@@ -49,6 +49,24 @@ func Frameworks(task string) []string {
 	return slices.Clone(servers)
 }
 
+// runs are the systems that run on a maker's cards, where not all do.
+var runs = map[string][]string{
+	"Apple":  {"llamacpp", "transformers", "peft"},
+	"Intel":  {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Google": {"vllm", "transformers"},
+	"AWS":    {"vllm", "transformers"},
+	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+}
+
+// systems returns the systems of the question's task that run on its cards.
+func (q *Question) systems() []string {
+	all := Frameworks(q.Task)
+	if some, ok := runs[q.Machine.Card.Vendor]; ok {
+		all = slices.DeleteFunc(all, func(s string) bool { return !slices.Contains(some, s) })
+	}
+	return all
+}
+
 // normalize fills in defaults and refuses nonsense.
 func (q *Question) normalize() error {
 	if q.Shape == nil {
@@ -88,7 +106,7 @@ func (q *Question) normalize() error {
 	}{
 		{"task", &q.Task, []string{Train, Finetune, Serve}}, {"objective", &q.Objective, []string{Speed, Cost, Fewest}},
 		{"framework", &q.Framework, append([]string{"any"}, Frameworks(q.Task)...)},
-		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp32", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
+		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
 		{"offload", &h.Offload, []string{"", "none", "optimizer", "weights", "optimizer,weights"}}, {"adapter", &h.Adapter, []string{"", "none", "lora", "qlora"}},
 		{"optimizer", &h.Optimizer, []string{"", "adamw", "adamw8bit", "torchao8bit", "torchao4bit"}}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
 		{"quant", &h.Quant, append([]string{""}, Quants()...)}, {"kv-type", &h.KVType, []string{"", "f16", "fp8", "q8_0", "q4_0"}},
@@ -97,6 +115,19 @@ func (q *Question) normalize() error {
 		if !slices.Contains(w.values, *w.value) {
 			return &Invalid{What: w.flag, Got: fmt.Sprintf("%q", *w.value), Why: "want one of " + strings.TrimPrefix(strings.Join(w.values, ", "), ", "), Nearest: nearestWord(*w.value, w.values)}
 		}
+	}
+	able := q.systems()
+	if len(able) == 0 {
+		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
+	}
+	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
+		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
+	}
+	switch {
+	case h.Precision == "fp8" && q.Machine.Card.FP8 == 0:
+		return &Invalid{What: "precision", Got: "fp8", Why: q.Machine.Card.Name + " has no 8-bit units", Nearest: "bf16"}
+	case h.Precision == "bf16" && noBF16(&q.Machine.Card):
+		return &Invalid{What: "precision", Got: "bf16", Why: q.Machine.Card.Name + " has none", Nearest: "fp16"}
 	}
 	return q.counts()
 }

@@ -150,13 +150,13 @@ func (p *problem) tiles(f func(r0, r1 int, ws []float32)) {
 		f(0, p.m, p.ws[0])
 		return
 	}
-	const step = 144
+	const step = 96 // whole tiles of every set, and even shares of the shapes here
 	p.pool.DoTask((p.m+step-1)/step, task(func(i, w int) { f(i*step, min((i+1)*step, p.m), p.ws[w]) }))
 }
 
 // panels runs f for column ranges of B.
 func (p *problem) panels(f func(j0, j1 int)) {
-	const step = 4 * kernel.PanelCols
+	const step = 2 * kernel.PanelCols
 	p.pool.DoTask((p.n+step-1)/step, task(func(i, _ int) { f(i*step, min((i+1)*step, p.n)) }))
 }
 
