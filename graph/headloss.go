@@ -13,7 +13,7 @@ import (
 type HeadLoss struct{ Chunk int }
 
 // HeadLossGrad does loss and gradients in one pass over the chunks, so logits are made once: h, w, targets, weight, acc
-// (V,D) or None → dh (N,D), dw + acc (V,D), loss (1).
+// (V,D) or None → dh (N,D), dw + acc (V,D), loss (1). The gradients of logits enter both products in h's type.
 type HeadLossGrad struct{ Chunk int }
 
 func (HeadLoss) Kind() string        { return "headloss" }

@@ -91,7 +91,7 @@ func bad(option, format string, args ...any) error {
 const (
 	maxRanks      = 1 << 10 // the most that collective/local connects
 	maxStepTokens = 1 << 40 // tokens of one step
-	maxSteps      = 1 << 40
+	maxSteps      = 1 << 20 // every step's loss is held in the Runtime line, 4 bytes each, and as text in checkpoints and documents
 )
 
 // Validate returns an *OptionError about the first setting that cannot be, or the model's own error.

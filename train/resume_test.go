@@ -138,6 +138,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 		"seed":             func(o *Options) { o.Seed = 9 },
 		"model":            func(o *Options) { o.Config.IntermediateSize = 64 },
 		"optimizer":        func(o *Options) { o.Optimizer = 1 },
+		"precision":        func(o *Options) { o.Precision = "bf16" },
 	} {
 		o := o
 		change(&o)

@@ -11,8 +11,6 @@ import (
 	"loadline/compile"
 	"loadline/device"
 	"loadline/graph"
-	"loadline/mem"
-	"loadline/mem/arena"
 	"loadline/model"
 	"loadline/train/checkpoint"
 )
@@ -28,33 +26,6 @@ type StepResult struct {
 
 	LossScale float32 // what the loss was multiplied by; 0 where it is not scaled
 	Skipped   bool    // the gradients overflowed and changed nothing
-}
-
-// NonFiniteError says that training has left the numbers. No checkpoint holds what came of it.
-type NonFiniteError struct {
-	Step       int64  // the step that it happened in, from 1
-	What       string // "loss" or "gradient norm"
-	Value      float32
-	Checkpoint string // the newest checkpoint; empty if there is none
-
-	Tensor string  // the weight whose gradient is the first, in the model's order, that is not finite; empty if gradients are not kept
-	Skips  int     // steps skipped in a row, this one included; 0 if the loss is not scaled
-	Scale  float32 // the loss scale of the step
-}
-
-// Error returns one line.
-func (e *NonFiniteError) Error() string {
-	s := fmt.Sprintf("train: step %d: %s is %v", e.Step, e.What, e.Value)
-	if e.Skips > 0 {
-		s += fmt.Sprintf(" at loss scale %g, after %d skipped in a row", e.Scale, e.Skips)
-	}
-	if e.Tensor != "" {
-		s += fmt.Sprintf("; the first gradient that is not finite is that of %q", e.Tensor)
-	}
-	if e.Checkpoint != "" {
-		return s + "; the last checkpoint is " + e.Checkpoint
-	}
-	return s + "; there is no checkpoint"
 }
 
 // Step makes one step: batches, forward and backward, update. After an error the States are between steps, and the Trainer only closes.
@@ -100,7 +71,7 @@ func (t *Trainer) makeStep() (StepResult, error) {
 		}
 		r.Loss += loss / scale
 		if !finite(r.Loss) { // of the forward half, which no loss scale helps
-			return r, t.nonFinite(NonFiniteError{Step: r.Step, What: "loss", Value: r.Loss})
+			return r, t.overflow(&r, t.nonFinite(r.Step, "loss", r.Loss, program == StepProgram))
 		}
 	}
 	if err := t.update(&r); err != nil {
@@ -124,8 +95,8 @@ func (t *Trainer) update(r *StepResult) (err error) {
 		if r.GradNorm, err = t.readF32(compile.NormOutput); err != nil {
 			return err
 		}
-		if !finite(r.GradNorm) { // the gradients are gone
-			return &NonFiniteError{Step: r.Step, What: "gradient norm", Value: r.GradNorm, Checkpoint: t.last}
+		if !finite(r.GradNorm) {
+			return t.nonFinite(r.Step, "gradient norm", r.GradNorm, true)
 		}
 	}
 	return nil
@@ -145,39 +116,11 @@ func (t *Trainer) updateScaled(r *StepResult) (err error) {
 		return t.run(UpdateProgram)
 	}
 	if !t.scaler.Overflow() {
-		return t.nonFinite(NonFiniteError{Step: r.Step, What: "gradient norm", Value: r.GradNorm, Skips: t.scaler.Row, Scale: r.LossScale})
+		return t.overflow(r, t.nonFinite(r.Step, "gradient norm", r.GradNorm, false))
 	}
 	r.GradNorm, r.Skipped = 0, true
 	return t.run(SkipProgram)
 }
-
-// nonFinite completes an error with the newest checkpoint and, where gradients are kept, the first that is not finite. It reads them
-// through the buffer of tokens: the run is over.
-func (t *Trainer) nonFinite(e NonFiniteError) error {
-	e.Checkpoint = t.last
-	for i := range t.job.states {
-		s := &t.job.states[i]
-		if s.purpose != mem.Grads {
-			continue
-		}
-		lo, hi := s.shard(t.group.Size(), t.group.Rank())
-		for at := 0; at < hi-lo; at += len(t.tokens) {
-			p := t.tokensBytes[:4*min(len(t.tokens), hi-lo-at)]
-			if err := t.session.Read(s.name, 4*int64(at), p); err != nil {
-				return errors.Join(&e, err)
-			}
-			for _, x := range arena.F32(p) {
-				if !finite(x) {
-					e.Tensor = s.weight()
-					return &e
-				}
-			}
-		}
-	}
-	return &e
-}
-
-func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 
 // runBatch runs a program on the batch in the buffers, micro-batch m of its step, and returns its loss, summed over ranks.
 func (t *Trainer) runBatch(program string, m int) (float32, error) {
@@ -286,7 +229,7 @@ func (t *Trainer) Eval() (float32, error) {
 	}
 	mean := float32(sum / (float64(t.env.Val.Windows()) * float64(t.o.Seq)))
 	if !finite(mean) {
-		t.broken = &NonFiniteError{Step: t.step, What: "validation loss", Value: mean, Checkpoint: t.last}
+		t.broken = t.nonFinite(t.step, "validation loss", mean, false)
 		return 0, t.broken
 	}
 	t.valLosses = append(t.valLosses, checkpoint.ValLoss{Step: t.step, Loss: mean})

@@ -169,6 +169,14 @@ func (t *Trainer) Close() error {
 // StepsDone is the number of steps behind the Trainer, resumed ones included.
 func (t *Trainer) StepsDone() int64 { return t.step }
 
+// Skipped is the number of those steps whose gradients overflowed and changed nothing; 0 unless the loss is scaled.
+func (t *Trainer) Skipped() int64 {
+	if t.scaler == nil {
+		return 0
+	}
+	return t.scaler.LossScale.Skipped
+}
+
 // Losses are those of every step from the first. The slice is the Trainer's.
 func (t *Trainer) Losses() []float32 { return t.losses }
 

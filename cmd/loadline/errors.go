@@ -68,6 +68,7 @@ func exitCode(err error) int {
 		budget   *mem.OverBudgetError
 		rank     *rankError
 		disk     *tierError
+		heap     *heapError
 	)
 	switch {
 	case err == nil:
@@ -76,7 +77,7 @@ func exitCode(err error) int {
 		return rank.code
 	case errors.As(err, &u), errors.As(err, &option):
 		return codeUsage
-	case errors.As(err, &training), errors.As(err, &serving), errors.As(err, &budget), errors.As(err, &disk):
+	case errors.As(err, &training), errors.As(err, &serving), errors.As(err, &budget), errors.As(err, &disk), errors.As(err, &heap):
 		return codeDoesNotFit
 	}
 	return codeFailed

@@ -61,7 +61,7 @@ func (a *app) generate(g *generateFlags) (err error) {
 	if x.model.Tokenizer == "" {
 		return advise(fmt.Errorf("%s has no tokenizer.json", x.model.Path), "put the model's tokenizer.json beside its config.json")
 	}
-	if x.tok, err = tokenizer.Load(x.model.Tokenizer); err != nil {
+	if x.tok, err = loadTokenizer(x.model.Tokenizer, limit); err != nil {
 		return err
 	}
 	if err := x.plan(limit); err != nil {
@@ -120,12 +120,12 @@ func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 }
 
 // servingRuntime is the Runtime line of an engine of the model in a directory; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(dir string) (mem.Bytes, error) {
+func servingRuntime(dir string, limit mem.Bytes) (mem.Bytes, error) {
 	path := filepath.Join(dir, checkpoint.TokenizerName)
 	if dir == "" || !exists(path) {
 		return serve.DefaultRuntime, nil
 	}
-	t, err := tokenizer.Load(path)
+	t, err := loadTokenizer(path, limit)
 	if err != nil {
 		return 0, err
 	}

@@ -256,6 +256,36 @@ func TestTokenizeFails(t *testing.T) {
 	}
 }
 
+// TestHugeTokenizer gives a small model a tokenizer.json that takes more to read than the limit.
+func TestHugeTokenizer(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	document(t, &trainDocument{}, codeDone, small(t, out, "--steps", "1")...)
+	dir := filepath.Join(out, "step-1")
+	path := filepath.Join(dir, checkpoint.TokenizerName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append([]byte(`{"pad":"`+strings.Repeat("x", 8<<20)+`",`), text[1:]...)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	next := filepath.Join(t.TempDir(), "run")
+	for _, args := range [][]string{
+		{"generate", dir, "--prompt", "To", "--max-tokens", "1"}, {"plan", dir, "--context", "8"}, small(t, next, "--preset", "", "--model", dir),
+	} {
+		var d struct {
+			Error string
+			Code  int `json:"exit_code"`
+		}
+		document(t, &d, codeDoesNotFit, append(args, "--memory", "80MiB")...)
+		if d.Code != codeDoesNotFit || !strings.Contains(d.Error, "takes up to 87.18 MiB, --memory is 80 MiB") || exists(next) {
+			t.Errorf("%v: got exit code %d and %q", args, d.Code, d.Error)
+		}
+	}
+	document(t, &generateDocument{}, codeDone, "generate", dir, "--prompt", "To", "--max-tokens", "1", "--memory", "88MiB")
+}
+
 // TestFullStdout runs verbs whose text for people goes to a full disk.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -83,6 +83,9 @@ func (a *app) inspect(path string) error {
 	} else {
 		err = d.file(path)
 	}
+	if errors.Is(err, errUnknownFile) {
+		return usage("name one of these, the directory of a model, or an --out of loadline train", "%v", err)
+	}
 	if err != nil {
 		return err
 	}

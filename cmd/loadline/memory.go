@@ -10,6 +10,8 @@ import (
 
 	"loadline/mem"
 	"loadline/mem/arena"
+	"loadline/model/tokenizer"
+	"loadline/train"
 )
 
 // codeBytes is what of the Runtime line the Go runtime does not count itself: resident pages of the program, and the stacks of its
@@ -26,6 +28,32 @@ func planHeap(limit mem.Bytes) {
 func settle(runtimeBytes mem.Bytes) {
 	debug.SetMemoryLimit(int64(runtimeBytes - codeBytes))
 	debug.FreeOSMemory()
+}
+
+// heapError says that what a verb does before its programs run takes more heap than the limit leaves.
+type heapError struct {
+	what        string
+	need, limit mem.Bytes
+}
+
+// Error returns one line.
+func (e *heapError) Error() string {
+	return fmt.Sprintf("does not fit: %s takes up to %v, --memory is %v", e.what, e.need, e.limit)
+}
+
+// Advice returns one line: what to do.
+func (e *heapError) Advice() string {
+	return fmt.Sprintf("--memory %dMiB", (e.need+mem.MiB-1)/mem.MiB)
+}
+
+// loadTokenizer reads a tokenizer.json inside a limit. What the Runtime line of any plan covers is not asked about: a plan says more.
+func loadTokenizer(path string, limit mem.Bytes) (*tokenizer.Tokenizer, error) {
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() { // Load says what is wrong otherwise
+		if need := codeBytes + mem.Bytes(tokenizer.LoadHeapBytes(st.Size())); need > max(limit, train.RuntimeBytes) {
+			return nil, &heapError{"reading " + path, need, limit}
+		}
+	}
+	return tokenizer.Load(path)
 }
 
 // memoryLimit is --memory, or the default for the machine as it is now, with a text that says where it comes from.

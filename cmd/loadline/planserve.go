@@ -38,7 +38,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		}
 	}
 	var err error
-	if o.Runtime, err = servingRuntime(r.Weights); err != nil {
+	if o.Runtime, err = servingRuntime(r.Weights, o.Memory); err != nil {
 		return err
 	}
 	if err := o.Validate(); err != nil {

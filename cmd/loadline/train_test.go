@@ -279,6 +279,35 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestPrecision trains in 16 bits, on one rank and on two: to the byte as planned, near fp32's loss, and to a model that generates.
+func TestPrecision(t *testing.T) {
+	dir := t.TempDir()
+	var wide trainDocument
+	document(t, &wide, codeDone, small(t, filepath.Join(dir, "fp32"), "--steps", "4")...)
+	for _, precision := range []string{"bf16", "fp16"} {
+		for _, ranks := range []string{"1", "2"} {
+			out := filepath.Join(dir, precision+ranks)
+			args := small(t, out, "--steps", "4", "--precision", precision, "--ranks", ranks)
+			var plan planDocument
+			document(t, &plan, codeDone, append([]string{"plan"}, args[1:]...)...)
+			var d trainDocument
+			document(t, &d, codeDone, args...)
+			checkMemory(t, precision, d.memoryReport)
+			if plan.Plans[0].Peak != d.Predicted || d.Precision != precision || d.ByPurpose[mem.MasterWeights.String()].Ledger == 0 {
+				t.Errorf("%s, %s ranks: plan says %d bytes, train %d, %+v", precision, ranks, plan.Plans[0].Peak, d.Predicted, d.ByPurpose)
+			}
+			if d.Skipped != 0 || len(d.Losses) != 4 || ranks == "1" && (d.Losses[3] > 1.01*wide.Losses[3] || d.Losses[3] < 0.99*wide.Losses[3]) {
+				t.Errorf("%s, %s ranks: got losses %v, %d skipped, fp32 %v", precision, ranks, d.Losses, d.Skipped, wide.Losses)
+			}
+			var g generateDocument
+			document(t, &g, codeDone, "generate", out, "--prompt", "To be", "--max-tokens", "4", "--memory", "96MiB", "--quiet")
+			if len(g.TokenIDs) == 0 {
+				t.Errorf("%s, %s ranks: generated nothing", precision, ranks)
+			}
+		}
+	}
+}
+
 // TestPlanText writes the step's program.
 func TestPlanText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program.txt")

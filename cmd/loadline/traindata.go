@@ -116,7 +116,7 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		}
 	}
 	if from != "" {
-		t, err := tokenizer.Load(from)
+		t, err := loadTokenizer(from, r.Options.Memory)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, advise(err, "put the model's tokenizer.json beside its config.json")
 		}

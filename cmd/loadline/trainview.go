@@ -83,6 +83,7 @@ type trainDocument struct {
 	Precision       string    `json:"precision"`
 	Saved           mem.Bytes `json:"saved_activation_bytes"`
 	Steps           int64     `json:"steps"`
+	Skipped         int64     `json:"skipped_steps"` // of those, steps whose gradients overflowed fp16
 	Interrupted     bool      `json:"interrupted"`
 	Ranks           int       `json:"ranks"`
 	Parameters      int64     `json:"parameters"`
@@ -94,7 +95,7 @@ type trainDocument struct {
 func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
 	d := trainDocument{
 		memoryReport: w.Memory, StepSeconds: w.StepSeconds, Losses: nonNil(w.Losses), ValLosses: []float32{}, ValSteps: []int64{},
-		Recompute: r.Options.Recompute.String(), Precision: r.Options.Precision, Saved: w.Saved, Steps: w.Steps, Interrupted: !w.Done,
+		Recompute: r.Options.Recompute.String(), Precision: r.Options.Precision, Saved: w.Saved, Steps: w.Steps, Skipped: w.Skipped, Interrupted: !w.Done,
 		Ranks: r.Options.Ranks, Parameters: r.Options.Config.Params(), Out: r.Out, Checkpoint: w.Checkpoint,
 	}
 	d.Seconds = a.seconds()
@@ -112,6 +113,9 @@ func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
 		fmt.Fprintf(t, "nothing left to do: %s of %d are done, loss %.4f; a larger --steps goes on\n", count(int(d.Steps), "step"), r.Options.Steps, d.Losses[len(d.Losses)-1])
 	case len(d.Losses) > 0:
 		fmt.Fprintf(t, "step %d of %d: loss %.4f, %s tokens/s\n", d.Steps, r.Options.Steps, d.Losses[len(d.Losses)-1], grouped(int64(d.TokensPerSecond)))
+	}
+	if d.Skipped > 0 {
+		fmt.Fprintf(t, "%s skipped: gradients overflowed fp16\n", count(int(d.Skipped), "step"))
 	}
 	fmt.Fprintf(t, "checkpoint %s\n", d.Checkpoint)
 	d.print(t)

@@ -28,6 +28,7 @@ type workReport struct {
 	Losses      []float32            `json:"losses"`
 	ValLosses   []checkpoint.ValLoss `json:"val_losses"`
 	StepSeconds float64              `json:"step_seconds"`
+	Skipped     int64                `json:"skipped_steps"`
 	Saved       mem.Bytes            `json:"saved_activation_bytes"`
 	Checkpoint  string               `json:"checkpoint"`
 }
@@ -89,7 +90,7 @@ func (r *trainRun) drive(ctx context.Context, job *train.Job, t *train.Trainer, 
 	}
 	rep := &workReport{
 		Memory: m, Done: done, Steps: t.StepsDone(), Losses: t.Losses(), ValLosses: t.ValLosses(),
-		Saved: job.SavedActivationBytes(), Checkpoint: t.Checkpoint(),
+		Saved: job.SavedActivationBytes(), Checkpoint: t.Checkpoint(), Skipped: t.Skipped(),
 	}
 	if rep.StepSeconds = first; steps > 1 {
 		rep.StepSeconds = rest / float64(steps-1)

@@ -84,8 +84,12 @@ func readMerges(p []byte) ([][]string, error) {
 	return pairs, nil
 }
 
-// Load reads a tokenizer.json file. Reading allocates about fifteen bytes of heap for each byte of the file; HeapBytes of
-// them stay.
+// LoadHeapBytes is a bound on the heap that Load needs at once for a file of that many bytes, with a garbage collector that is held
+// to it. Measured: 7 bytes for each of the file's where merges are pairs, fewer in other files.
+func LoadHeapBytes(fileBytes int64) int64 { return 9*min(fileBytes, maxFileBytes) + 1<<20 }
+
+// Load reads a tokenizer.json file. Reading allocates about fifteen bytes of heap for each byte of the file, LoadHeapBytes of them at
+// once; HeapBytes of them stay.
 func Load(path string) (*Tokenizer, error) {
 	f, err := regular.Open(path)
 	if err != nil {

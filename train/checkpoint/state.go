@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"loadline/data"
 	"loadline/internal/regular"
@@ -16,7 +18,7 @@ import (
 // format is the version of trainer.json.
 const format = 1
 
-// maxTrainerBytes bounds trainer.json when it is read: several million losses.
+// maxTrainerBytes bounds trainer.json when it is read.
 const maxTrainerBytes = 64 << 20
 
 // State is what trainer.json holds: all that a run needs to go on, besides the tensors.
@@ -89,12 +91,12 @@ func (s *State) Check(agree map[string]string) error {
 // ReadState reads trainer.json of the checkpoint at path.
 func ReadState(path string) (*State, error) {
 	name := filepath.Join(path, TrainerName)
-	p, err := regular.ReadAll(name, maxTrainerBytes)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, missing(path, TrainerName, err)
 	}
-	s := new(State)
-	if err := json.Unmarshal(p, s); err != nil {
+	s, err := readState(io.LimitReader(f, maxTrainerBytes))
+	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, damaged(path, fmt.Errorf("%s: %w", TrainerName, err))
 	}
 	switch {
@@ -104,6 +106,91 @@ func ReadState(path string) (*State, error) {
 		return nil, damaged(path, fmt.Errorf("%s: %d losses of %d steps on %d ranks", TrainerName, len(s.Losses), s.Step, s.Ranks))
 	}
 	return s, nil
+}
+
+// write writes trainer.json. Losses go out one by one, behind the rest: the whole as one text would be several times a million numbers.
+func (s *State) write(w io.Writer) error {
+	type plain State
+	rest, err := json.Marshal(struct {
+		*plain
+		Losses []float32 `json:"losses,omitempty"` // takes the place of plain's, and is left out
+	}{plain: (*plain)(s)})
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	b.Write(rest[:len(rest)-1]) // Flush returns the first error
+	b.WriteString(`,"losses":[`)
+	for i, x := range s.Losses {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(strconv.AppendFloat(b.AvailableBuffer(), float64(x), 'g', -1, 32))
+	}
+	b.WriteString("]}\n")
+	return b.Flush()
+}
+
+// readState reads what write has written, or the same in another order, with losses one by one.
+func readState(r io.Reader) (*State, error) {
+	d := json.NewDecoder(r)
+	if t, err := d.Token(); err != nil {
+		return nil, err
+	} else if t != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	rest := map[string]json.RawMessage{}
+	var losses []float32
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key == "losses" {
+			losses, err = readLosses(d)
+		} else {
+			var v json.RawMessage
+			err = d.Decode(&v)
+			rest[key.(string)] = v // the decoder allows no other key
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.Token(); err != nil { // }
+		return nil, err
+	}
+	p, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	s := new(State)
+	if err := json.Unmarshal(p, s); err != nil {
+		return nil, err
+	}
+	s.Losses = losses
+	return s, nil
+}
+
+// readLosses reads a list of numbers, or null.
+func readLosses(d *json.Decoder) ([]float32, error) {
+	t, err := d.Token()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if t != json.Delim('[') {
+		return nil, errors.New("losses is no list")
+	}
+	var all []float32
+	for d.More() {
+		var x float32
+		if err := d.Decode(&x); err != nil {
+			return nil, fmt.Errorf("loss %d: %w", len(all), err)
+		}
+		all = append(all, x)
+	}
+	_, err = d.Token() // ]
+	return all, err
 }
 
 // Verify reads every file of the checkpoint at path and compares it with what was written.

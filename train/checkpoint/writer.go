@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +127,7 @@ func (w *Writer) commit(s State, final string) error {
 	if err := w.verify(&s); err != nil {
 		return err
 	}
-	err := w.dir.writeFile(filepath.Join(w.temp, TrainerName), func(f io.Writer) error { return json.NewEncoder(f).Encode(&s) })
+	err := w.dir.writeFile(filepath.Join(w.temp, TrainerName), s.write)
 	if err != nil {
 		return fmt.Errorf("%s: %w", TrainerName, err)
 	}
