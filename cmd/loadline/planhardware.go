@@ -77,6 +77,16 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f
 	c.Flags().AddFlagSet(f)
+	for name, more := range map[string]string{
+		"model": "with --hardware a built-in name, a config.json or its directory, or a GGUF file", "seq": "with --hardware 4096 unless given",
+		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "our own runs have adamw and sgd, the planner the others",
+		"precision": "with --hardware bf16, fp16 or fp8", "recompute": "with --hardware none, selective or full", "zero": "with --hardware of all ranks",
+		"ranks": "with --hardware the cards that are used", "memory": "with --hardware the peak of each card (default: what it has)",
+		"offload": "with --hardware none, optimizer, weights or optimizer,weights",
+	} {
+		x := c.Flags().Lookup(name)
+		x.Usage += "; " + more
+	}
 }
 
 // typed returns the names of the flags that the command line has, of all verbs' left out.
@@ -143,7 +153,8 @@ func (h *hardwareFlags) check(c *cobra.Command) error {
 
 // guessTask fills in the task from what else is asked.
 func (h *hardwareFlags) guessTask(c *cobra.Command) {
-	switch changed := c.Flags().Changed; {
+	changed := c.Flags().Changed
+	switch {
 	case h.task.value != "":
 	case h.adapter.value != "" && h.adapter.value != "none":
 		h.task.value = search.Finetune
@@ -216,6 +227,9 @@ func (h *hardwareFlags) nonsense(err error) error {
 		}
 		if bad.Why != "" {
 			what += ": " + bad.Why
+		}
+		if bad.Why == "" {
+			what += " is out of range"
 		}
 		if bad.Nearest == "" {
 			return usage("loadline plan --list models shows models that are whole", "%s", what)

@@ -195,6 +195,7 @@ func TestPlanNonsense(t *testing.T) {
 		{"plan llama-3.1-8b --hardware 8xH10", codeUsage, `no card has the name "H10"; the nearest is`, "--hardware 8x"},
 		{"plan lama-3.1-8b --hardware H100", codeUsage, "the nearest built-in model is Llama-3.1-8B", "--list models"},
 		{"plan llama-3.1-8b --hardware 8xH100 --tp 3", codeUsage, "--tp 3: Llama-3.1-8B has 32 heads, which it does not divide; the nearest valid value is 2", "--tp 2"},
+		{"plan llama-3.1-8b --hardware H100 --tp 2", codeUsage, "--tp 2 is out of range; the nearest valid value is 1", "--tp 1"},
 		{"plan llama-3.1-8b --hardware 0xH100", codeUsage, "the nearest valid value is 1xH100", "--hardware 1xH100"},
 		{"plan llama-3.1-8b --hardware H100 --memory -5GiB", codeUsage, "it is negative", "--memory"},
 		{"plan llama-3.1-8b --hardware H100 --framework vlm", codeUsage, "the nearest valid value is vllm", "--framework vllm"},
