@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"loadline/compile"
@@ -36,7 +37,11 @@ func (e *DoesNotFitError) Error() string {
 	for i, l := range e.Lines {
 		lines[i] = l.String()
 	}
-	return fmt.Sprintf("train: does not fit: needs %v, %s is %v; largest: %s", e.Need, flag, e.Limit, strings.Join(lines, ", "))
+	need, limit := e.Need.String(), e.Limit.String()
+	if need == limit { // rounded
+		need, limit = fmt.Sprintf("%d bytes", int64(e.Need)), fmt.Sprint(int64(e.Limit))
+	}
+	return fmt.Sprintf("train: does not fit: needs %s, %s is %s; largest: %s", need, flag, limit, strings.Join(lines, ", "))
 }
 
 // Advice returns one line: what to do.
@@ -136,6 +141,27 @@ func (c *compiler) doesNotFit(j *compile.Job, least []Least) error {
 	return e
 }
 
+// nearestDevice looks for the least device memory with which the job fits into Options.Memory. Where there is none, which of two limits
+// to raise is the user's to say.
+func (c *compiler) nearestDevice(policies ...compile.Recompute) string {
+	best, flags := mem.Bytes(math.MaxInt64), ""
+	for _, r := range append(policies, c.o.Recompute) {
+		p, err := c.smallest(r)
+		if err != nil {
+			continue
+		}
+		j, err := c.join(p)
+		if err != nil {
+			continue
+		}
+		peak := j.Plan().Peak
+		if n := peak.Total(mem.Device); n < best && (c.o.Memory == 0 || peak.Memory() <= c.o.Memory) {
+			best, flags = n, fmt.Sprintf("--recompute %s --device-memory %dMiB", r, (n+mem.MiB-1)/mem.MiB)
+		}
+	}
+	return flags
+}
+
 // nearest looks for a setting that fits: the same limit with less kept, then the least limit.
 func (c *compiler) nearest(least []Least) string {
 	auto := compile.Recompute{Policy: compile.Auto}
@@ -144,8 +170,8 @@ func (c *compiler) nearest(least []Least) string {
 			return "--recompute auto"
 		}
 	}
-	if c.o.DeviceMemory > 0 { // which of two limits to raise is the user's to say
-		return ""
+	if c.o.DeviceMemory > 0 {
+		return c.nearestDevice(auto)
 	}
 	best := least[0]
 	for _, l := range least[1:] {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -145,6 +146,17 @@ func TestDoesNotFit(t *testing.T) {
 	does := new(DoesNotFitError)
 	if !errors.As(err, &does) || does.Bound != "device" || does.Limit != 1<<20 || does.Need >= RuntimeBytes || !strings.Contains(err.Error(), "--device-memory") {
 		t.Errorf("device memory: got %v", err)
+	}
+	var mib int64
+	if n, err := fmt.Sscanf(does.Nearest, "--recompute auto --device-memory %dMiB", &mib); n != 1 {
+		t.Fatalf("device memory: advice %q: %v", does.Nearest, err)
+	}
+	o.Recompute, o.DeviceMemory = compile.Recompute{Policy: compile.Auto}, mem.Bytes(mib)*mem.MiB
+	if _, err := Compile(o, (&setup{}).dev(), FixedBytes{Runtime: RuntimeBytes}); err != nil {
+		t.Errorf("device memory: advice %q does not fit: %v", does.Nearest, err)
+	}
+	if text := (&DoesNotFitError{Limit: 70<<20 - 1, Need: 70 << 20, Bound: "memory"}).Error(); !strings.Contains(text, "needs 73400320 bytes, --memory is 73400319;") {
+		t.Errorf("a byte too little: got %q", text)
 	}
 }
 
