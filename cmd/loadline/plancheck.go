@@ -134,6 +134,9 @@ func (a *app) planCheck(c *cobra.Command, path string, h *hardwareFlags, t *trai
 	if h.framework == "" && slices.Contains([]string{"vllm", "sglang", "llamacpp", "deepspeed"}, log.System) {
 		h.framework = log.System
 	}
+	if slices.Contains(search.Frameworks(search.Serve), log.System) && h.framework != log.System {
+		return usage("--framework "+log.System+", or leave it out", "--framework %s: %s is a log of %s", h.framework, path, log.System)
+	}
 	if h.task.value == "" && !slices.Contains(search.Frameworks(search.Serve), h.framework) {
 		h.task.value = search.Finetune
 	}

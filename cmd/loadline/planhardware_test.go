@@ -218,6 +218,7 @@ func TestPlanNonsense(t *testing.T) {
 		{"plan score " + log, codeFailed, "no column", "planner-accuracy.md"},
 		{"plan check " + log, codeUsage, "want --hardware", "--hardware"},
 		{"plan check " + log + " --hardware H100 --model llama-3.1-8b", codeFailed, "no line of memory is known", "log"},
+		{"plan check ../../planner/logcheck/testdata/vllm.log --hardware H100 --model llama-3.1-8b --framework sglang", codeUsage, "is a log of vllm", "--framework vllm"},
 		{"plan check " + log + " --hardware H100 --html x", codeUsage, "--html is of plan", "plan MODEL"},
 	} {
 		var out, errs bytes.Buffer
