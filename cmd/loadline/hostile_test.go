@@ -95,7 +95,7 @@ func TestHostileFiles(t *testing.T) {
 			for _, args := range [][]string{
 				{"inspect", dir},
 				{"tokenize", "--model", dir, text},
-				{"generate", "--model", dir, "--prompt", "To", "--max-tokens", "1"},
+				{"generate", "--model", dir, "--prompt", "To", "--max-tokens", "1", "--memory", "96MiB"},
 				small(t, "", "--resume", out, "--steps", "2"),
 			} {
 				if !reads(args[0], name) {

@@ -85,8 +85,13 @@ func readMerges(p []byte) ([][]string, error) {
 }
 
 // LoadHeapBytes is a bound on the heap that Load needs at once for a file of that many bytes, with a garbage collector that is held
-// to it. Measured: 7 bytes for each of the file's where merges are pairs, fewer in other files.
-func LoadHeapBytes(fileBytes int64) int64 { return 9*min(fileBytes, maxFileBytes) + 1<<20 }
+// to it. Measured: 7 bytes for each of the file's where merges are pairs, fewer in other files. One that is too large is not read.
+func LoadHeapBytes(fileBytes int64) int64 {
+	if fileBytes > maxFileBytes {
+		return 0
+	}
+	return 9*fileBytes + 1<<20
+}
 
 // Load reads a tokenizer.json file. Reading allocates about fifteen bytes of heap for each byte of the file, LoadHeapBytes of them at
 // once; HeapBytes of them stay.
@@ -96,6 +101,13 @@ func Load(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	defer f.Close() // read only
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if st.Size() > maxFileBytes {
+		return nil, fmt.Errorf("tokenizer: file is larger than %d MiB (in %s)", maxFileBytes>>20, path)
+	}
 	t, err := Parse(f)
 	if err != nil {
 		return nil, fmt.Errorf("%w (in %s)", err, path)
