@@ -66,6 +66,11 @@ func TestSets(t *testing.T) {
 	if all[0] != Generic() || Generic().Name() != "generic" {
 		t.Errorf("first set is %q, want generic", all[0].Name())
 	}
+	for range 20 {
+		if Best() != Best() {
+			t.Fatal("Best changes from call to call")
+		}
+	}
 	if best := Best(); !slices.Contains(all, best) || len(all) > 1 && best == Generic() {
 		t.Errorf("Best is %q, want a vector set of Sets where there is one", best.Name())
 	}
