@@ -283,7 +283,7 @@ func TestHugeTokenizer(t *testing.T) {
 			t.Errorf("%v: got exit code %d and %q", args, d.Code, d.Error)
 		}
 	}
-	document(t, &generateDocument{}, codeDone, "generate", dir, "--prompt", "To", "--max-tokens", "1", "--memory", "88MiB")
+	document(t, &generateDocument{}, codeDone, "generate", dir, "--prompt", "To", "--max-tokens", "1", "--memory", "128MiB")
 }
 
 // TestFullStdout runs verbs whose text for people goes to a full disk.
