@@ -75,11 +75,11 @@ type gemm struct {
 	across  int       // tiles in a row of tiles
 }
 
-// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16. A narrow result
-// has a tile of f32 for each thread, so its tiles are smaller; a product of f16 widens its operands so many k at a time.
+// The tiles: large ones pack less, small ones share better. Rows that are packed are a multiple of every micro-kernel's. A
+// narrow result may have a tile of f32 for each thread, so its tiles are smaller; a product of f16 widens its operands so
+// many k at a time.
 const (
 	gemmRows   = 576
-	gemmCols   = 768
 	narrowCols = 384
 	narrowK    = 256
 	gemmSmall  = 1 << 19 // multiply-adds below which a tile is not cut
@@ -89,9 +89,9 @@ const (
 func gemmScratch(in *compile.Instr, m, n, k int) int64 {
 	m = min(m, gemmRows)
 	if !anyNarrow(in) {
-		return 4 * int64(kernel.GemmWorkspace(m, min(n, gemmCols), k))
+		return 4 * int64(kernel.GemmWorkspace(m, n, k))
 	}
-	parts := kernel.GemmWorkspace(m, min(n, gemmCols), k)
+	parts := kernel.GemmWorkspace(m, n, k)
 	n = min(n, narrowCols)
 	for _, o := range in.Out {
 		if o.Buffer >= 0 && isNarrow(o.Type.DType) {
@@ -128,7 +128,7 @@ func (s *Session) cut(c, a, b matrix) (mt, nt int) {
 	half := a.t == dtype.BF16 || b.t == dtype.BF16
 	f16 := a.t == dtype.F16 || b.t == dtype.F16
 	k := s.set.Cut(half && !f16)
-	most, across, room := gemmRows, gemmCols, c.rows*c.cols // of a tile: rows, columns, and elements
+	most, across, room := gemmRows, c.cols, c.rows*c.cols // of a tile: rows, columns, and elements
 	if c.narrow() || f16 {
 		across = narrowCols
 	}
@@ -188,7 +188,8 @@ func (g *gemm) Run(i, worker int) {
 	if from.absent() && g.acc && to.narrow() {
 		from = g.c.floats
 	}
-	if to.t == dtype.BF16 && a.t != dtype.F16 && b.t != dtype.F16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
+	half := a.t != dtype.F16 && b.t != dtype.F16 && (a.narrow() || b.narrow())
+	if half && to.t == dtype.BF16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
 		start := matrix{from, g.c.rows, g.c.cols, g.c.rowStride, 1}
 		s.set.GemmBF16Round(to.bf16(), start.tile(r0, r1, c0, c1).bf16(), a.bf16(), b.bf16(), c, cv)
 		return
@@ -201,7 +202,7 @@ func (g *gemm) Run(i, worker int) {
 	switch {
 	case !a.narrow() && !b.narrow():
 		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
-	case a.t != dtype.F16 && b.t != dtype.F16:
+	case half:
 		s.set.GemmBF16(c, a.bf16(), b.bf16(), g.acc, cv)
 	default:
 		for k := 0; k == 0 || k < a.cols; k += narrowK {
