@@ -37,10 +37,16 @@ func wide() bool { return lanes == 16 }
 
 func main() {
 	name := flag.String("set", "avx2", "avx2 or avx512")
+	part := flag.String("part", "", "flash alone, or all but it")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
 	if *name == "avx512" {
 		v, lanes, set = z, 16, "AVX512"
+	}
+	if *part == "flash" {
+		flash()
+		Generate()
+		return
 	}
 	constants()
 	if wide() {
