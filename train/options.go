@@ -31,9 +31,10 @@ type Options struct {
 	Decay    int // steps of the fall at the end; WSD alone
 
 	Optimizer    compile.Optimizer
-	Beta1, Beta2 float64 // AdamW
+	Beta1, Beta2 float64 // AdamW and Lion
 	Eps          float64 // AdamW
 	Momentum     float64 // SGD
+	Nesterov     bool    // SGD with momentum
 	WeightDecay  float64 // of tensors of two or more axes
 	Clip         float64 // largest global norm of the gradient; 0 is no clipping
 	Dropout      float64
@@ -41,6 +42,7 @@ type Options struct {
 	// Precision is "fp32"; "bf16" or "fp16" store weights of two or more axes, activations and their gradients in that type, with f32
 	// masters of the weights, and everything that is summed in f32. With fp16 the loss is scaled by LossScale.
 	Precision string
+	NoMaster  bool      // bf16 alone: there are no masters, and updates of weights are rounded stochastically
 	LossScale ScaleRule // fp16 alone
 	Recompute compile.Recompute
 	Attention string // "standard" or "flash"
@@ -134,12 +136,16 @@ func (o *Options) Validate() error {
 	switch {
 	case !slices.Contains(precisions, o.Precision):
 		return bad("precision", "%q: only %s are there yet", o.Precision, strings.Join(precisions, ", "))
-	case o.compute() != dtype.F32 && o.Optimizer == compile.SGD:
-		return bad("optimizer", "sgd keeps no masters of %s weights: want adamw, or --precision fp32", o.Precision)
-	case o.compute() != dtype.F32 && o.Zero > 0:
-		return bad("zero", "%d: ranks cannot share out %s weights yet: want stage 0, or --precision fp32", o.Zero, o.Precision)
+	case o.NoMaster && o.Precision != "bf16":
+		return bad("master", "none with --precision %s: only bf16 is trained without masters", o.Precision)
 	case o.Attention != "flash" && o.Attention != "standard":
 		return bad("attention", "%q: want standard or flash", o.Attention)
+	case o.Nesterov && (o.Optimizer != compile.SGD || o.Momentum == 0):
+		return bad("nesterov", "it is of sgd with momentum")
+	case o.Optimizer == compile.SGD && o.Momentum >= 1:
+		return bad("momentum", "%g: want less than 1", o.Momentum)
+	case o.Optimizer == compile.Lion && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1):
+		return bad("optimizer", "lion with betas %g and %g: want 0 or more and less than 1", o.Beta1, o.Beta2)
 	case o.Optimizer == compile.AdamW && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1 && o.Eps > 0):
 		return bad("optimizer", "adamw with betas %g, %g and eps %g: want betas of 0 or more and less than 1, and eps above 0", o.Beta1, o.Beta2, o.Eps)
 	case o.HeadChunk < 0 || o.HeadChunk%128 != 0:
@@ -215,7 +221,7 @@ func (o *Options) trainOptions() compile.TrainOptions {
 	}
 	return compile.TrainOptions{
 		Optimizer: o.Optimizer, Beta1: float32(o.Beta1), Beta2: float32(o.Beta2), Eps: float32(o.Eps), Decay: float32(o.WeightDecay),
-		Momentum: float32(o.Momentum), Clip: float32(o.Clip), Accumulate: accumulate,
+		Momentum: float32(o.Momentum), Nesterov: o.Nesterov, NoMaster: o.NoMaster, Clip: float32(o.Clip), Accumulate: accumulate,
 	}
 }
 
@@ -230,10 +236,16 @@ func (o *Options) agree() map[string]string {
 	c.EOSTokenIDs, c.BOSTokenID = nil, -1 // of no meaning to training
 	a := map[string]string{
 		"model": fmt.Sprintf("%+v", c), "seq": fmt.Sprint(o.Seq), "sequences a step": fmt.Sprint(o.Sequences()),
-		"seed": fmt.Sprint(o.Seed), "precision": o.Precision, "optimizer": "adamw",
+		"seed": fmt.Sprint(o.Seed), "precision": o.Precision, "optimizer": o.Optimizer.String(),
 	}
 	if o.Optimizer == compile.SGD {
 		a["optimizer"] = fmt.Sprintf("sgd, momentum %g", o.Momentum)
+		if o.Nesterov {
+			a["optimizer"] += ", nesterov"
+		}
+	}
+	if o.NoMaster {
+		a["precision"] += " without masters"
 	}
 	if o.scaled() {
 		a["loss scale"] = fmt.Sprintf("%+v", o.LossScale)

@@ -23,8 +23,10 @@ type trainFlags struct {
 	data, valData, out, resume               string
 	evalEvery, steps, saveEvery, keep        int
 	batch, seq, accumulate, warmup           int
-	lr, weightDecay, clip                    float64
+	lr, weightDecay, clip, momentum          float64
 	schedule, optimizer, precision, attnKind choiceFlag
+	master                                   choiceFlag
+	nesterov                                 bool
 	recompute, offload, tier                 string
 	zero, ranks                              int
 	memory, deviceMemory                     sizeFlag
@@ -33,7 +35,8 @@ type trainFlags struct {
 func (t *trainFlags) register(c *cobra.Command) {
 	d := train.Defaults(model.Config{})
 	t.schedule = choiceFlag{string(d.Schedule), []string{string(train.Constant), string(train.Cosine), string(train.WSD)}}
-	t.optimizer = choiceFlag{"adamw", []string{"adamw", "sgd"}}
+	t.optimizer = choiceFlag{d.Optimizer.String(), compile.Optimizers()}
+	t.master = choiceFlag{"fp32", []string{"fp32", "none"}}
 	t.precision = choiceFlag{d.Precision, []string{"fp32", "bf16", "fp16", "fp8"}}
 	t.attnKind = choiceFlag{d.Attention, []string{"standard", "flash"}}
 	f := c.Flags()
@@ -56,8 +59,11 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.IntVar(&t.warmup, "warmup", d.Warmup, "steps in which the learning rate rises")
 	f.Float64Var(&t.weightDecay, "weight-decay", d.WeightDecay, "of tensors of two or more axes")
 	f.Float64Var(&t.clip, "clip", d.Clip, "largest global norm of the gradient; 0 does not clip")
-	f.Var(&t.optimizer, "optimizer", "what updates the weights")
-	f.Var(&t.precision, "precision", "number format of training, with f32 masters where it is narrow; fp8 is not there yet")
+	f.Var(&t.optimizer, "optimizer", "what updates the weights; lion wants a third to a tenth of adamw's --lr, adafactor keeps the least")
+	f.Float64Var(&t.momentum, "momentum", 0.9, "of sgd; 0 keeps none")
+	f.BoolVar(&t.nesterov, "nesterov", false, "sgd's momentum in Nesterov's form")
+	f.Var(&t.precision, "precision", "number format of training; fp8 is not there yet")
+	f.Var(&t.master, "master", "masters of bf16 and fp16 weights; none leaves them out, of bf16 alone, and rounds updates stochastically")
 	f.StringVar(&t.recompute, "recompute", "none", "activations to compute again in the backward half: `none|full|auto|TAG,...`, where a TAG is a part such as attn.core or norm")
 	f.Var(&t.attnKind, "attention", "how attention is computed; standard keeps all its scores")
 	f.IntVar(&t.zero, "zero", 0, "ZeRO stage, 0 to 3: what ranks share out")
@@ -171,8 +177,8 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	if o.Schedule == train.WSD {
 		o.Decay = (o.Steps + 4) / 5
 	}
-	if t.optimizer.value == "sgd" {
-		o.Optimizer, o.Momentum = compile.SGD, 0.9
+	if err := t.update(c, &o); err != nil {
+		return err
 	}
 	o.SaveEvery, o.Keep, o.EvalEvery = t.saveEvery, t.keep, t.evalEvery
 	switch {
@@ -198,6 +204,26 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
 	r.Options = o
+	return nil
+}
+
+// update reads what updates the weights.
+func (t *trainFlags) update(c *cobra.Command, o *train.Options) (err error) {
+	if o.Optimizer, err = compile.ParseOptimizer(t.optimizer.value); err != nil {
+		return usage("loadline train --help lists them", "--%v", err)
+	}
+	switch o.Optimizer {
+	case compile.SGD:
+		o.Momentum, o.Nesterov = t.momentum, t.nesterov
+	case compile.Lion:
+		o.Beta1, o.Beta2 = 0.9, 0.99
+	}
+	if o.Optimizer != compile.SGD && (c.Flags().Changed("momentum") || t.nesterov) {
+		return usage("--optimizer sgd, or leave them out", "--momentum and --nesterov are of sgd, the optimizer is %s", o.Optimizer)
+	}
+	if o.NoMaster = t.master.value == "none"; o.NoMaster && t.precision.value != "bf16" {
+		return usage("--precision bf16 --master none", "--master none with --precision %s: only bf16 is trained without masters", t.precision.value)
+	}
 	return nil
 }
 

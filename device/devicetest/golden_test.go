@@ -121,7 +121,11 @@ var goldenOps = []struct {
 
 // newGolds starts a graph on the goldens of op.
 func newGolds(t *testing.T, op string) *golds {
-	return &golds{rig: newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 1), set: golden.Load(t, "../../model/testdata/golden/ops.safetensors"), op: op}
+	return goldsOf(t, "../../model/testdata/golden/ops.safetensors", op)
+}
+
+func goldsOf(t *testing.T, file, op string) *golds {
+	return &golds{rig: newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 1), set: golden.Load(t, file), op: op}
 }
 
 // TestGoldens compares the reference, and with it every device, with PyTorch: results and gradients.

@@ -100,6 +100,12 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, adamW[T])
 	case graph.SGD:
 		return with(o, sgd[T])
+	case graph.Lion:
+		return with(o, lion[T])
+	case graph.AdafactorMoments:
+		return with(o, adafactorMoments[T])
+	case graph.AdafactorUpdate:
+		return with(o, adafactorUpdate[T])
 	case graph.SumSquares:
 		return sumSquares[T], nil
 	case graph.ClipScale:
