@@ -198,9 +198,9 @@ func (b *binder) op() step {
 	case graph.CombineGrad:
 		return bindCombineGrad(b, o)
 	case graph.CrossEntropy:
-		return bindCrossEntropy(b)
+		return bindCrossEntropy(b, o)
 	case graph.CrossEntropyGrad:
-		return bindCrossEntropyGrad(b)
+		return bindCrossEntropyGrad(b, o)
 	case graph.Dispatch:
 		return bindDispatch(b, o)
 	case graph.GatherRows:
@@ -224,9 +224,9 @@ func (b *binder) op() step {
 	case graph.GroupedMatMulDW:
 		return bindGroupedDW(b)
 	case graph.HeadLoss:
-		return bindHeadLoss(b, o.Chunk, false)
+		return bindHeadLoss(b, o.Chunk, o.LossTerms, false)
 	case graph.HeadLossGrad:
-		return bindHeadLoss(b, o.Chunk, true)
+		return bindHeadLoss(b, o.Chunk, o.LossTerms, true)
 	case graph.KVAppend:
 		return bindKVAppend(b)
 	case graph.KVCopy:
