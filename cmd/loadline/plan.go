@@ -17,7 +17,7 @@ func (a *app) planCommand() *cobra.Command {
 	t := &trainFlags{}
 	var program string
 	var text bool
-	s, h := &serveFlags{}, &hardwareFlags{}
+	s, h, x := &serveFlags{}, &hardwareFlags{}, &exploreFlags{}
 	c := &cobra.Command{
 		Use:   "plan [MODEL]",
 		Short: "Tell what a run would take, here or on described hardware, without running it",
@@ -38,17 +38,31 @@ plan score and plan check hold the planner against measurements and logs.`,
   loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
   loadline plan --preset llama-tiny --batch 1 --seq 128 --text
   loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB`,
-		Args: atMostOne,
+		Args: func(_ *cobra.Command, args []string) error {
+			_, err := x.args(args)
+			return err
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if t.preset == "list" {
 				return a.listPresets()
 			}
 			if h.list.value != "" {
-				return a.planList(h.list.value)
+				return a.planList(h)
 			}
-			if h.hardware != "" || h.deepspeed != "" {
+			args, err := x.args(args)
+			if err != nil {
+				return err
+			}
+			if x.serve != "" || h.hardware != "" || h.deepspeed != "" || h.file != "" {
 				if err := t.takeModel(args); err != nil {
 					return err
+				}
+				if x.serve != "" {
+					e, err := a.openExplorer(h, t)
+					if err != nil {
+						return err
+					}
+					return a.explore(c, x, e)
 				}
 				if h.deepspeed != "" {
 					return a.planDeepSpeed(c, h, t)
@@ -73,6 +87,7 @@ plan score and plan check hold the planner against measurements and logs.`,
 	c.Flags().BoolVar(&text, "text", false, "print the compiled step's text")
 	s.register(c)
 	h.register(c, t)
+	x.register(c)
 	c.AddCommand(a.scoreCommand(), a.checkCommand())
 	return c
 }

@@ -27,6 +27,7 @@ type hardwareFlags struct {
 	tp, pp, cp, ep, gpuLayers                    int
 	hostMemory, nvme                             sizeFlag
 	html, writeConfig, deepspeed, profile        string
+	machineFlags
 
 	own *pflag.FlagSet // these flags alone
 }
@@ -34,7 +35,7 @@ type hardwareFlags struct {
 // shared are the flags of own runs that the planner takes too; planOnly are flags of one verb that subcommands lack.
 var (
 	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency"}
-	planOnly = []string{"list", "html", "write-config", "deepspeed"}
+	planOnly = []string{"list", "html", "write-config", "deepspeed", "compare", "serve"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
 	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep"}
@@ -74,6 +75,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.StringVar(&h.html, "html", "", "with --hardware: write a report to `FILE`, one page that needs nothing else")
 	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`")
 	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards")
+	h.machineFlags.register(f)
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f
 	c.Flags().AddFlagSet(f)
@@ -167,7 +169,7 @@ func (h *hardwareFlags) guessTask(c *cobra.Command) {
 
 // question is what the flags ask, with the profile's factors where there is one.
 func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags, m *planModel) (search.Question, error) {
-	table, err := hardware.Load()
+	machines, err := h.machines()
 	if err != nil {
 		return search.Question{}, err
 	}
@@ -199,10 +201,10 @@ func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags,
 			Quant: h.quant, KVType: h.kvType, GPULayers: pointer("gpu-layers", h.gpuLayers),
 		},
 	}
-	if q.Machine, err = search.ParseMachine(table, h.hardware); err != nil {
+	if q.Machine, err = machines.Parse(h.hardware); err != nil {
 		return q, h.nonsense(err)
 	}
-	q.Machine.Host, q.Machine.NVMe = mem.Bytes(h.hostMemory), mem.Bytes(h.nvme)
+	h.around(&q.Machine)
 	if m.Stored != nil && h.quant != "" {
 		return q, usage("leave --quant out, or name the model in place of the file", "--quant %s: %s says already how its weights are", h.quant, m.Name)
 	}

@@ -153,7 +153,7 @@ func (q *Question) frontier(fits []Plan) []Point {
 	for _, p := range order {
 		if p.TokensPerSecond > fastest {
 			fastest = p.TokensPerSecond
-			points = append(points, Point{p.line(q), p.Peak, p.TokensPerSecond})
+			points = append(points, Point{p.Line(q), p.Peak, p.TokensPerSecond})
 		}
 	}
 	return points
@@ -171,15 +171,18 @@ func (c Config) kind() Config {
 // against says how a plan compares with another.
 func against(p, o *Plan) string {
 	speed := p.TokensPerSecond/o.TokensPerSecond - 1
-	size := fmt.Sprintf("%v less", o.Peak-p.Peak)
-	if p.Peak > o.Peak {
-		size = fmt.Sprintf("%v more", p.Peak-o.Peak)
+	size := fmt.Sprintf("with %v less", o.Peak-p.Peak)
+	switch {
+	case p.Peak > o.Peak:
+		size = fmt.Sprintf("with %v more", p.Peak-o.Peak)
+	case p.Peak == o.Peak:
+		size = "in the same memory"
 	}
 	switch {
 	case speed < -0.0005:
-		return fmt.Sprintf("takes %.1f%% longer with %s", 100*(1/(1+speed)-1), size)
+		return fmt.Sprintf("takes %.1f%% longer %s", 100*(1/(1+speed)-1), size)
 	case speed < 0.0005:
-		return "is as fast with " + size
+		return "is as fast " + size
 	}
-	return fmt.Sprintf("is %.1f%% faster with %s", 100*speed, size)
+	return fmt.Sprintf("is %.1f%% faster %s", 100*speed, size)
 }
