@@ -288,6 +288,9 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	}
 	w := a.text()
 	fmt.Fprint(w, answer.Text())
+	if m.Weights != "" {
+		fmt.Fprintf(w, "weights: %s\n", m.Weights)
+	}
 	if len(q.Factors) > 0 {
 		fmt.Fprintf(w, "corrected by what logs taught: %s\n", path)
 	}

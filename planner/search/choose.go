@@ -186,3 +186,6 @@ func against(p, o *Plan) string {
 	}
 	return fmt.Sprintf("is %.1f%% faster %s", 100*speed, size)
 }
+
+// Better tells whether a plan is better than another by a question's objective.
+func Better(q *Question, p, than *Plan) bool { return q.compare(p, than) < 0 }

@@ -188,7 +188,8 @@ func (k *key) number(v any) (float64, error) {
 	what := "a number"
 	low, high := fmt.Sprint(k.from), fmt.Sprint(k.to)
 	if k.unit == 0 {
-		what, low, high = "a size such as 48GiB", mem.Bytes(k.from).String(), mem.Bytes(k.to).String()
+		what = "a size such as 48GiB"
+		low, high = strings.ReplaceAll(mem.Bytes(k.from).String(), " ", ""), strings.ReplaceAll(mem.Bytes(k.to).String(), " ", "")
 	}
 	whole := k.unit != 1 || x == math.Trunc(x) || k.name == "watts"
 	if !(x >= k.from && x <= k.to) || !whole {

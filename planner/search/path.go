@@ -99,6 +99,9 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 		"bf16": "weights in 16 bits", "fp8": "weights and products in FP8: half the bytes to read, twice the arithmetic", "awq-int4": "W4A16: a quarter of the bytes to read for every token",
 		"stored": "weights as the file stores them",
 	}[c.Quant]
+	if c.Quant == "stored" {
+		what += fmt.Sprintf(": %.3g bits each", bitsOf(q.stored(c)))
+	}
 	if what == "" {
 		what = fmt.Sprintf("weights in %s, %.2f bits each", strings.ToUpper(c.Quant), bitsOf(q.stored(c)))
 	}

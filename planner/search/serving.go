@@ -55,7 +55,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 	switch { // a format that the system does not read leaves its space empty
 	case q.Stored != nil:
 		fit = nil
-		if system == "llamacpp" {
+		if (system == "llamacpp") == (q.Stored.Name == ggufName) {
 			fit = []string{"stored"}
 		}
 	case h.Quant != "":
@@ -192,9 +192,12 @@ func ServingJob(q Question, c Config) frameworks.Job {
 	}
 }
 
+// ggufName is the name of formats of GGUF files, which llama.cpp alone reads.
+const ggufName = "gguf"
+
 // Stored returns the format of the weights that a GGUF file holds, for Question.Stored.
 func Stored(g *shape.GGUF) *frameworks.Quant {
-	return &frameworks.Quant{Name: "gguf", Bits: g.LinearBits, EmbedBits: g.OtherBits}
+	return &frameworks.Quant{Name: ggufName, Bits: g.LinearBits, EmbedBits: g.OtherBits}
 }
 
 // batchTokens is max_num_batched_tokens: vLLM's default, or less where less is asked for.
