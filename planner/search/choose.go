@@ -47,7 +47,7 @@ func Plans(q Question) (*Answer, error) {
 // search walks the space of every system, with what changes answers only where nothing else fits. It returns the
 // level that it reached.
 func (q *Question) search() (all pool, level int) {
-	for level = range 2 {
+	for level = range q.levels() {
 		all = pool{}
 		for _, system := range q.systems() {
 			if q.Framework != "any" && q.Framework != system {
@@ -71,6 +71,14 @@ func (q *Question) search() (all pool, level int) {
 		}
 	}
 	return all, level
+}
+
+// levels is how many times the space grows by what changes answers.
+func (q *Question) levels() int {
+	if q.Task == Serve {
+		return 3
+	}
+	return 2
 }
 
 // evaluate predicts one configuration.
