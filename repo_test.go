@@ -45,7 +45,7 @@ var ranks = [][]string{
 	{"planner"},
 	{"planner/pricing", "planner/search"},
 	{"planner/writers"},
-	{"planner/logcheck"},
+	{"planner/logcheck", "web"},
 	{"cmd/loadline"},
 	{".", "e2e", "examples/customblock"},
 }
