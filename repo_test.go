@@ -25,6 +25,7 @@ var ranks = [][]string{
 	{"mem/arena"},
 	{"mem/tier"},
 	{"tensor/dtype"},
+	{"tensor/quant"},
 	{"tensor", "tensor/kernel"},
 	{"graph"},
 	{"cost"},
