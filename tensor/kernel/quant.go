@@ -63,12 +63,9 @@ type panel struct {
 	elems int // of a row in a block
 	bytes int // of 16 rows' blocks
 	pack  func(dst, src []byte, row int)
-	// unpack returns 32 elements from 32·step on as codes. A row's element is scale·(code−zero), of the first and last 16 elements, plus
-	// or minus min.
-	unpack func(u *unpacked, src []byte, step int)
 }
 
-// unpacked is 32 elements of 16 rows.
+// unpacked is 32 elements of 16 rows. An element is scale·(code − 8·zero8) + min.
 type unpacked struct {
 	codes  [QuantPanel][QuantGroup]uint8
 	scale  [2][QuantPanel]float32 // of the first and last 16 elements
@@ -82,17 +79,17 @@ type unpacked struct {
 func panelOf(t quant.Type) (panel, bool) {
 	switch t {
 	case quant.Q4_0:
-		return panel{32, 16 * 18, packQ4_0, unpackQ4_0}, true
+		return panel{32, 16 * 18, packQ4_0}, true
 	case quant.Q4_1:
-		return panel{32, 16 * 20, packQ4_1, unpackQ4_1}, true
+		return panel{32, 16 * 20, packQ4_1}, true
 	case quant.Q8_0:
-		return panel{32, 16 * 34, packQ8_0, unpackQ8_0}, true
+		return panel{32, 16 * 34, packQ8_0}, true
 	case quant.Q4_K:
-		return panel{256, panelQ4_K, packQ4_K, unpackQ4_K}, true
+		return panel{256, panelQ4_K, packQ4_K}, true
 	case quant.Q6_K:
-		return panel{256, 16 * 210, packQ6_K, unpackQ6_K}, true
+		return panel{256, 16 * 210, packQ6_K}, true
 	case quant.F16, quant.BF16:
-		return panel{1, 16 * 2, packHalf, nil}, true
+		return panel{1, 16 * 2, packHalf}, true
 	}
 	return panel{}, false
 }
@@ -165,27 +162,16 @@ func (w QuantWeights) panel(n int, p panel) []byte {
 // for any M, split of N, and set. Exact.
 func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int) {
 	p, ok := panelOf(w.Type)
-	if !ok || p.unpack == nil || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) {
+	if !ok || p.elems == 1 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) {
 		panic("kernel: GemmQuant: lengths do not match")
 	}
 	c.checkPanels("GemmQuant", w.N, n0)
-	f := s.quant().gemm(w.Type)
+	f := s.quant().gemm
 	lda := QuantizedLen(1, w.K)
 	for n := 0; n < c.Cols; n += QuantPanel {
 		b := w.panel(n0+n, p)
-		for m := 0; m < c.Rows; {
-			rows := min(c.Rows-m, quantRows)
-			out := c.Data[m*c.RowStride+n:]
-			if c.Cols-n >= QuantPanel {
-				f(rows, out, c.RowStride, a[m*lda:], lda, b, w.K/p.elems)
-			} else {
-				var whole [quantRows * QuantPanel]float32
-				f(rows, whole[:], QuantPanel, a[m*lda:], lda, b, w.K/p.elems)
-				for r := range rows {
-					copy(out[r*c.RowStride:][:c.Cols-n], whole[r*QuantPanel:])
-				}
-			}
-			m += rows
+		for m := 0; m < c.Rows; m += quantRows {
+			f(w.Type, min(c.Rows-m, quantRows), min(c.Cols-n, QuantPanel), c.Data[m*c.RowStride+n:], c.RowStride, a[m*lda:], lda, b, w.K/p.elems)
 		}
 	}
 }
@@ -204,7 +190,7 @@ func (m Mat) checkPanels(op string, n, n0 int) {
 // quantTable is the part that differs between instruction sets.
 type quantTable struct {
 	quantize func(dst []byte, x []float32)
-	// gemm returns the micro-kernel of a format: rows of A, at most quantRows, lda bytes apart, by the blocks of one panel; 16 columns of
-	// rows of C, ldc elements apart.
-	gemm func(t quant.Type) func(rows int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
+	// gemm multiplies rows of A, at most quantRows, lda bytes apart, by the blocks of one panel of a format, into as many columns of rows
+	// of C, ldc elements apart.
+	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
 }

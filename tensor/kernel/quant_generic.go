@@ -48,25 +48,23 @@ func putFloat(p []byte, x float32) { binary.LittleEndian.PutUint32(p, math.Float
 func float(p []byte) float32       { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
 func int32At(p []byte) int32       { return int32(binary.LittleEndian.Uint32(p)) }
 
-func gemmQuantGeneric(t quant.Type) func(rows int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int) {
+func gemmQuantGeneric(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int) {
 	p, _ := panelOf(t)
-	return func(rows int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int) {
-		for r := range rows {
-			clear(c[r*ldc:][:QuantPanel])
-		}
-		var u unpacked
-		for block := range blocks {
-			for step := range p.elems / QuantGroup {
-				p.unpack(&u, b[block*p.bytes:][:p.bytes], step)
-				for r := range rows {
-					u.multiply(c[r*ldc:][:QuantPanel], a[r*lda+(block*p.elems/QuantGroup+step)*quantGroupBytes:][:quantGroupBytes])
-				}
+	for r := range rows {
+		clear(c[r*ldc:][:cols])
+	}
+	var u unpacked
+	for block := range blocks {
+		for step := range p.elems / QuantGroup {
+			u.unpack(t, b[block*p.bytes:][:p.bytes], step)
+			for r := range rows {
+				u.multiply(c[r*ldc:][:cols], a[r*lda+(block*p.elems/QuantGroup+step)*quantGroupBytes:][:quantGroupBytes])
 			}
 		}
 	}
 }
 
-// multiply continues the sums of 16 columns by a group of A.
+// multiply continues the sums of some columns by a group of A.
 func (u *unpacked) multiply(c []float32, a []byte) {
 	d := float(a[32:])
 	for n := range c {

@@ -1,5 +1,7 @@
 package kernel
 
+import "loadline/tensor/quant"
+
 // toLanes copies the dwords of a row's bytes to the row's lane of registers from dst on.
 func toLanes(dst, src []byte, row int) {
 	for j := 0; j < len(src); j += 4 {
@@ -10,21 +12,37 @@ func toLanes(dst, src []byte, row int) {
 // lane is byte i of a row that toLanes copied.
 func lane(p []byte, row, i int) uint8 { return p[i/4*64+4*row+i%4] }
 
+// unpack reads 32 elements of 16 rows, from 32·step on, of a block of a panel. (A switch: u would escape through a function value.)
+func (u *unpacked) unpack(t quant.Type, src []byte, step int) {
+	switch t {
+	case quant.Q4_0:
+		u.readQ4_0(src)
+	case quant.Q4_1:
+		u.readQ4_1(src)
+	case quant.Q8_0:
+		u.readQ8_0(src)
+	case quant.Q4_K:
+		u.readQ4_K(src, step)
+	case quant.Q6_K:
+		u.readQ6_K(src, step)
+	}
+}
+
 func packQ4_0(dst, src []byte, row int) {
 	toLanes(dst, src[2:18], row)
 	copy(dst[256+2*row:], src[:2])
 }
 
-func unpackQ4_0(u *unpacked, src []byte, _ int) {
+func (u *unpacked) readQ4_0(src []byte) {
 	u.zero8 = 1
 	for row := range QuantPanel {
-		unpackNibbles(u, src, row)
+		u.readNibbles(src, row)
 		u.scale[0][row] = halfAt(src[256:], row)
 	}
 }
 
-// unpackNibbles takes elements i and i+16 from byte i.
-func unpackNibbles(u *unpacked, src []byte, row int) {
+// readNibbles takes elements i and i+16 from byte i.
+func (u *unpacked) readNibbles(src []byte, row int) {
 	for i := range 16 {
 		q := lane(src, row, i)
 		u.codes[row][i], u.codes[row][i+16] = q&15, q>>4
@@ -37,10 +55,10 @@ func packQ4_1(dst, src []byte, row int) {
 	copy(dst[288+2*row:], src[2:4])
 }
 
-func unpackQ4_1(u *unpacked, src []byte, _ int) {
+func (u *unpacked) readQ4_1(src []byte) {
 	u.mins = true
 	for row := range QuantPanel {
-		unpackNibbles(u, src, row)
+		u.readNibbles(src, row)
 		u.scale[0][row], u.min[row] = halfAt(src[256:], row), halfAt(src[288:], row)
 	}
 }
@@ -55,7 +73,7 @@ func packQ8_0(dst, src []byte, row int) {
 	copy(dst[512+2*row:], src[:2])
 }
 
-func unpackQ8_0(u *unpacked, src []byte, _ int) {
+func (u *unpacked) readQ8_0(src []byte) {
 	u.zero8 = 16
 	for row := range QuantPanel {
 		for i := range QuantGroup {
@@ -82,7 +100,7 @@ func packQ4_K(dst, src []byte, row int) {
 	toLanes(dst[320:], src[16:144], row)
 }
 
-func unpackQ4_K(u *unpacked, src []byte, step int) {
+func (u *unpacked) readQ4_K(src []byte, step int) {
 	u.mins = true
 	qs := src[320+step/2*512:]
 	for row := range QuantPanel {
@@ -106,7 +124,7 @@ func packQ6_K(dst, src []byte, row int) {
 	}
 }
 
-func unpackQ6_K(u *unpacked, src []byte, step int) {
+func (u *unpacked) readQ6_K(src []byte, step int) {
 	u.zero8, u.halves = 4, true
 	from := src[288+step/4*1536:]
 	quarter := step % 4

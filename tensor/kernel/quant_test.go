@@ -57,7 +57,7 @@ func TestPackedWeights(t *testing.T) {
 			for step := range k / QuantGroup {
 				var u unpacked
 				block := step * QuantGroup / p.elems
-				p.unpack(&u, w.panel(row, p)[block*p.bytes:][:p.bytes], step%(p.elems/QuantGroup))
+				u.unpack(typ, w.panel(row, p)[block*p.bytes:][:p.bytes], step%(p.elems/QuantGroup))
 				for i, code := range u.codes[row%16] {
 					scale := u.scale[0][row%16]
 					if u.halves && i >= 16 {
@@ -268,6 +268,24 @@ func checkQuant(t *testing.T, typ quant.Type, got []float32, a, src []byte, m, n
 			// Minima are added apart, so a row's terms may be larger than their products.
 			if e := math.Abs(float64(got[row*ldc+col]) - sum); e > 0x1p-18*size+1e-6 {
 				t.Fatalf("%v: row %d, column %d: got %v, want %v", typ, row, col, got[row*ldc+col], sum)
+			}
+		}
+	}
+}
+
+// TestQuantAllocates asserts that nothing is allocated.
+func TestQuantAllocates(t *testing.T) {
+	r := newRand()
+	for _, typ := range quantTypes {
+		m, n, k := 9, 21, 256
+		w := packedWeights(typ, randomWeights(r, typ, n, k), n, k)
+		x, a, c := random(r, m*k), make([]byte, QuantizedLen(m, k)), make([]float32, m*n)
+		for _, s := range Sets() {
+			if got := testing.AllocsPerRun(3, func() {
+				s.QuantizeRows(a, x, m, k, k)
+				s.GemmQuant(RowMajor(c, m, n, n), a, w, 0)
+			}); got != 0 {
+				t.Errorf("%s %v: %v allocations", s.Name(), typ, got)
 			}
 		}
 	}

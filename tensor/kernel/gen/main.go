@@ -36,9 +36,14 @@ var mask = y[15]
 func wide() bool { return lanes == 16 }
 
 func main() {
-	name := flag.String("set", "avx2", "avx2 or avx512")
+	name := flag.String("set", "avx2", "avx2, avx512, or quant512 or quant2 for the quantised products of either")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
+	if strings.HasPrefix(*name, "quant") {
+		quantised(*name == "quant512")
+		Generate()
+		return
+	}
 	if *name == "avx512" {
 		v, lanes, set = z, 16, "AVX512"
 	}
