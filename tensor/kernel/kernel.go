@@ -17,7 +17,7 @@
 // stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
 // other bit for bit on all; avx512bf16 but for denormals of the bf16 product, and avx512amx but for its order.
 //
-// It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
+// It knows no tensors and no shapes beyond Mat; what quantised blocks mean is tensor/quant's. The matrix product follows Goto
 // and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.
 package kernel
 
