@@ -71,6 +71,8 @@ type table struct {
 	roundBF16      func(out []uint16, x []float32)
 	widenBF16      func(out []float32, x []uint16)
 	stochasticBF16 func(out []uint16, x []float32, key uint32, counter uint64)
+	roundF16       func(out []uint16, x []float32)
+	widenF16       func(out []float32, x []uint16)
 }
 
 var genericTable = table{
@@ -86,6 +88,7 @@ var genericTable = table{
 	geluTanh: geluTanhGeneric, geluTanhGrad: geluTanhGradGeneric,
 	adamW: adamWGeneric, rope: ropeGeneric,
 	roundBF16: roundBF16Generic, widenBF16: widenBF16Generic, stochasticBF16: stochasticWholeGeneric,
+	roundF16: roundF16Generic, widenF16: widenF16Generic,
 }
 
 // want panics unless every length equals n: a caller's mistake, never the world's.
