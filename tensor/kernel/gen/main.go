@@ -37,6 +37,7 @@ func wide() bool { return lanes == 16 }
 
 func main() {
 	name := flag.String("set", "avx2", "avx2, avx512 or amx; quant512 or quant2 for the quantised products of a set")
+	part := flag.String("part", "", "flash alone, or all but it")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
 	switch *name {
@@ -49,6 +50,11 @@ func main() {
 	case "amx":
 		v, lanes, set = z, 16, "AMX"
 		amx()
+		Generate()
+		return
+	}
+	if *part == "flash" {
+		flash()
 		Generate()
 		return
 	}
