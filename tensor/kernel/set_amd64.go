@@ -19,9 +19,9 @@ func Sets() []Set {
 	return sets
 }
 
-// AVX2 returns the kernels of AVX2 with FMA, and whether this CPU can run them.
+// AVX2 returns the kernels of AVX2 with FMA and F16C, and whether this CPU can run them.
 func AVX2() (Set, bool) {
-	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 }
 
 // AVX512 returns the kernels of AVX-512 (F, BW, DQ and VL), and whether this CPU can run them. Its bf16
@@ -57,6 +57,7 @@ var avx2Table = table{
 	geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
 	adamW: adamWAVX2, rope: ropeAVX2,
 	roundBF16: roundBF16AVX2, widenBF16: widenBF16AVX2, stochasticBF16: stochasticBF16AVX2,
+	roundF16: roundF16AVX2, widenF16: widenF16AVX2,
 }
 
 var avx512Table = table{
@@ -72,6 +73,7 @@ var avx512Table = table{
 	geluTanh: geluTanhAVX512, geluTanhGrad: geluTanhGradAVX512,
 	adamW: adamWAVX512, rope: ropeAVX512,
 	roundBF16: roundBF16AVX512, widenBF16: widenBF16AVX512, stochasticBF16: stochasticBF16AVX512,
+	roundF16: roundF16AVX512, widenF16: widenF16AVX512,
 }
 
 // avx512BF16Table is avx512Table with VDPBF16PS.
