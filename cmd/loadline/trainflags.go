@@ -13,6 +13,7 @@ import (
 	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/kernel"
 	"loadline/train"
 	"loadline/train/checkpoint"
 )
@@ -80,6 +81,8 @@ type trainRun struct {
 	TierBytes mem.Bytes
 	DataSeed  uint64
 	LimitFrom string // where Options.Memory comes from
+
+	kernels *kernel.Set // what computes; nil is the best set of this CPU
 
 	// Of the inputs, once they are prepared.
 	Tokenizer         string // path of tokenizer.json
