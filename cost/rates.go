@@ -113,7 +113,7 @@ func fitOne(samples []Sample) Rate {
 		}
 	}
 	var best [3]float64
-	least := float64(len(samples)) // of the error without its constant, which x = 0 has
+	least := float64(len(samples))                      // of the error without its constant, which x = 0 has
 	for _, subset := range []int{2, 4, 6, 1, 3, 5, 7} { // a fixed part only where it explains more: one size alone says nothing of others
 		x, ok := solve(gram, right, subset)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,17 +27,17 @@ type Rig struct {
 
 // Open compiles settings and opens them. They have to agree in what they keep between steps: the model, the precision, the optimizer.
 func Open(dev device.Device, dir string, settings ...train.Options) (*Rig, error) {
-	r := &Rig{}
+	r, err := compileAll(dev, settings...)
+	if err != nil {
+		return nil, err
+	}
 	var all []*compile.Program
-	for i, o := range settings {
-		j, err := train.Compile(o, dev, train.FixedBytes{})
-		if err != nil {
-			return nil, err
-		}
-		r.jobs = append(r.jobs, j)
+	for i := range r.jobs {
 		for _, p := range r.programs(i) {
-			p.Name = fmt.Sprintf("%d.%s", i, p.Name)
-			all = append(all, p)
+			if !slices.Contains(all, p) {
+				p.Name = fmt.Sprintf("%d.%s", i, p.Name)
+				all = append(all, p)
+			}
 		}
 	}
 	job, err := compile.NewJob(mem.Usage{}, all...)
@@ -48,6 +49,19 @@ func Open(dev device.Device, dir string, settings ...train.Options) (*Rig, error
 	}
 	if err := r.fill(job); err != nil {
 		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// compileAll is a Rig that is not open.
+func compileAll(dev device.Device, settings ...train.Options) (*Rig, error) {
+	r := &Rig{}
+	for _, o := range settings {
+		j, err := train.Compile(o, dev, train.FixedBytes{})
+		if err != nil {
+			return nil, err
+		}
+		r.jobs = append(r.jobs, j)
 	}
 	return r, nil
 }
