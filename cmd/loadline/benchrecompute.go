@@ -23,16 +23,18 @@ import (
 type benchRecomputeFlags struct {
 	preset, machine, policies string
 	precision, attention      choiceFlag
+	given                     choiceFlag
 	batch, seq, repeat        int
 }
 
 func (a *app) benchRecomputeCommand() *cobra.Command {
-	b := &benchRecomputeFlags{precision: choiceFlag{"fp32", []string{"fp32", "bf16", "fp16"}}, attention: choiceFlag{"both", []string{"both", "standard", "flash"}}}
+	b := &benchRecomputeFlags{precision: choiceFlag{"fp32", []string{"fp32", "bf16", "fp16"}}, attention: choiceFlag{"both", []string{"both", "standard", "flash"}},
+		given: choiceFlag{"saved", []string{"saved", "memory"}}}
 	c := &cobra.Command{
 		Use:   "recompute",
 		Short: "Measure what recomputing activations saves and costs",
 		Long: `bench recompute compares recompute policies: the bytes of activations that are saved for the backward half, and the time of a step. After
-each policy comes auto, given the memory of that policy. All policies are open at once over the same weights and take turns, so what else
+each policy comes auto, given the saved bytes of that policy, or with --given memory its peak. All policies are open at once over the same weights and take turns, so what else
 happens on the machine meets all alike; times are medians, of ratios within a turn where two are compared.`,
 		Example: `  loadline bench recompute
   loadline bench recompute --attention flash --repeat 15 --json
@@ -47,6 +49,7 @@ happens on the machine meets all alike; times are medians, of ratios within a tu
 	f.Var(&b.precision, "precision", "number format of training")
 	f.Var(&b.attention, "attention", "how attention is computed")
 	f.StringVar(&b.policies, "policies", "none,full,attn.core,norm+mlp.act", "`LIST` of policies to compare with the first; + joins tags")
+	f.Var(&b.given, "given", "what of a policy auto is held to: its saved activations, or its memory at the peak")
 	f.StringVar(&b.machine, "machine", thisMachine, "`MACHINE` that auto decides by, as train has it")
 	f.IntVar(&b.repeat, "repeat", 5, "turns")
 	return c
@@ -54,7 +57,7 @@ happens on the machine meets all alike; times are medians, of ratios within a tu
 
 // recomputeResult is one policy's bytes and time.
 type recomputeResult struct {
-	Test      string    `json:"test"` // the policy, or auto and whose memory it has
+	Test      string    `json:"test"` // the policy, or auto and whose bytes it has
 	Attention string    `json:"attention"`
 	Threads   int       `json:"threads"`
 	Saved     mem.Bytes `json:"saved_activation_bytes"`
@@ -63,7 +66,7 @@ type recomputeResult struct {
 	Modelled  float64   `json:"modelled_step_seconds"`
 	BytesLess float64   `json:"bytes_saved"` // of the first policy's saved activations
 	TimeMore  float64   `json:"time_added"`  // of the first policy's step, the median over turns
-	// Of auto: its time over that of the policy whose memory it has.
+	// Of auto: its time over that of the policy whose bytes it has.
 	Ratio         float64 `json:"time_of_policy,omitempty"`
 	ModelledRatio float64 `json:"modelled_time_of_policy,omitempty"`
 	Chosen        string  `json:"chosen,omitempty"`
@@ -127,9 +130,14 @@ func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads in
 			return nil, err
 		}
 		auto := o
-		auto.Recompute, auto.Memory = compile.Recompute{Policy: compile.Auto}, j.Promise.Memory()
+		auto.Recompute = compile.Recompute{Policy: compile.Auto}
+		if b.given.value == "memory" {
+			auto.Memory = j.Promise.Memory()
+		} else {
+			auto.SavedActivations = j.SavedActivationBytes()
+		}
 		all = append(all, p, auto)
-		results = append(results, recomputeResult{Test: name}, recomputeResult{Test: "auto, memory of " + name})
+		results = append(results, recomputeResult{Test: name}, recomputeResult{Test: "auto, bytes of " + name})
 	}
 	rig, err := probe.Open(dev, os.TempDir(), all...)
 	if err != nil {

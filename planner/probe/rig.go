@@ -118,9 +118,9 @@ func (r *Rig) fill(job *compile.Job) error {
 	o := &r.jobs[0].Options
 	rows := o.Batch * o.Seq
 	shape := model.TrainOptions{Batch: o.Batch, Seq: o.Seq}
-	positions, sequences, table := make([]int32, rows), make([]int32, rows), make([]int32, rows/shape.KVBlock())
+	positions, sequences, table := make([]int32, rows), make([]int32, rows), make([]int32, rows/shape.KVBlock()) //mem:ok measuring, outside of any plan
 	model.FillStatic(shape, 0, positions, sequences, table)
-	tokens := make([]int32, rows)
+	tokens := make([]int32, rows) //mem:ok measuring, outside of any plan
 	for i := range tokens {
 		tokens[i] = int32(uint32(i) * 2654435761 >> 8 % uint32(o.Config.VocabSize))
 	}
