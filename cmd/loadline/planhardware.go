@@ -28,12 +28,13 @@ type hardwareFlags struct {
 	hostMemory, nvme                             sizeFlag
 	html, writeConfig, deepspeed, profile        string
 
-	own *pflag.FlagSet // these flags alone
+	own  *pflag.FlagSet  // these flags alone
+	this *search.Machine // this machine, where it is the hardware
 }
 
 // shared are the flags of own runs that the planner takes too; planOnly are flags of one verb that subcommands lack.
 var (
-	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency"}
+	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency", "machine"}
 	planOnly = []string{"list", "html", "write-config", "deepspeed"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
@@ -50,7 +51,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	h.adapter = choiceFlag{"", []string{"none", "lora", "qlora"}}
 	f := pflag.NewFlagSet("hardware", pflag.ContinueOnError)
 	f.SortFlags = false
-	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100")
+	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100; or this, the machine here, measured")
 	f.Var(&h.list, "list", "list the built-in models, or the hardware that has a name")
 	f.Var(&h.task, "task", "with --hardware: what for (default: finetune with --adapter, train with --seq or --global-batch, else serve)")
 	f.StringVar(&h.framework, "framework", "", "with --hardware: `NAME` of the system that is to do it (default: all are tried)")
@@ -199,7 +200,9 @@ func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags,
 			Quant: h.quant, KVType: h.kvType, GPULayers: pointer("gpu-layers", h.gpuLayers),
 		},
 	}
-	if q.Machine, err = search.ParseMachine(table, h.hardware); err != nil {
+	if h.this != nil {
+		q.Machine = *h.this
+	} else if q.Machine, err = search.ParseMachine(table, h.hardware); err != nil {
 		return q, h.nonsense(err)
 	}
 	q.Machine.Host, q.Machine.NVMe = mem.Bytes(h.hostMemory), mem.Bytes(h.nvme)
@@ -270,6 +273,11 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	m, err := t.planModel()
 	if err != nil {
 		return err
+	}
+	if h.hardware == thisMachine {
+		if h.this, err = a.thisHardware(t.machine); err != nil {
+			return err
+		}
 	}
 	q, err := h.question(c, t, s, m)
 	if err != nil {

@@ -176,19 +176,21 @@ func describeInstr(p *compile.Program, in *compile.Instr) cost.Sample {
 	}
 }
 
-// describe makes a machine of samples.
+// describe makes a machine of samples. Its memory is as fast as the largest update was, which reads and writes more than caches hold.
 func describe(name string, samples []cost.Sample) cost.Machine {
 	m := cost.Machine{Name: name, Overhead: 1, Rates: cost.Fit(samples)}
+	var most float64
 	for _, s := range samples {
-		if s.Key.Type == dtype.F32 && s.Seconds > 0 {
-			switch s.Key.Kind {
-			case graph.MatMul{}.Kind():
-				m.FLOPs = max(m.FLOPs, s.FLOPs/s.Seconds)
-			case graph.AddOp{}.Kind():
-				m.Bandwidth = max(m.Bandwidth, s.Moved/s.Seconds)
-			}
-			m.Overhead = min(m.Overhead, s.Seconds)
+		if s.Key.Type != dtype.F32 || !(s.Seconds > 0) {
+			continue
 		}
+		switch kind := s.Key.Kind; {
+		case kind == graph.MatMul{}.Kind():
+			m.FLOPs = max(m.FLOPs, s.FLOPs/s.Seconds)
+		case kind == graph.AdamW{}.Kind() && s.Moved > most:
+			most, m.Bandwidth = s.Moved, s.Moved/s.Seconds
+		}
+		m.Overhead = min(m.Overhead, s.Seconds)
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadline/mem"
+	"loadline/planner/hardware"
 )
 
 // Invalid is a question that makes no sense, with the nearest value that does.
@@ -56,6 +57,8 @@ var runs = map[string][]string{
 	"Google": {"vllm", "transformers"},
 	"AWS":    {"vllm", "transformers"},
 	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+
+	hardware.HostVendor: {"llamacpp", "transformers", "peft"},
 }
 
 // systems returns the systems of the question's task that run on its cards.
