@@ -3,42 +3,52 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"loadline/cost"
 	"loadline/graph"
 	"loadline/mem"
-	"loadline/planner/hardware"
 	"loadline/planner/search"
 	"loadline/tensor/dtype"
 )
 
-// thisHardware describes this machine to the planner: what a process may take of its memory, and speeds as they were measured, with all
-// threads. It says what it found.
-func (a *app) thisHardware(flag string) (*search.Machine, error) {
+// measureHardware makes this machine one of the planner's where --hardware, or the list of --compare, says this: what a process may take of
+// its memory, and speeds as they were measured, with all threads. It says what it found.
+func (a *app) measureHardware(h *hardwareFlags, compared, flag string) error {
+	if h.hardware != thisMachine && !slices.Contains(strings.Split(compared, ","), thisMachine) {
+		return nil
+	}
 	if flag == "" {
 		flag = thisMachine
 	}
 	threads := a.computeThreads(1)
 	m, err := a.machine(flag, threads, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	available, _, err := availableMemory()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f32, bf16 := productRate(&m, dtype.F32), productRate(&m, dtype.BF16)
-	best := math.Max(f32, bf16) // where 16-bit products are slower, they are widened
 	fmt.Fprintf(a.text(), "this machine, %s: %s, %.0f GFLOP/s in f32 and %.0f in bf16, memory %.1f GB/s, file %.2f GB/s, %v available\n",
 		m.Name, count(threads, "thread"), f32/1e9, bf16/1e9, m.Bandwidth/1e9, m.Link[mem.Disk]/1e9, available)
-	return &search.Machine{
-		Card: hardware.Host(hostName(threads), available, m.Bandwidth, best), Nodes: 1, PerNode: 1,
-		HostBandwidth: m.Bandwidth, DiskBandwidth: m.Link[mem.Disk],
-	}, nil
+	all, err := h.machines()
+	if err != nil {
+		return err
+	}
+	best := max(math.Max(f32, bf16)/1e12, 0.001) // where products of 16 bits are slower, they are widened
+	h.known, err = all.With(map[string]any{
+		"name": thisMachine + " machine", "vendor": search.HostVendor, "unified": true, "memory": float64(available),
+		"bandwidth_gbs": m.Bandwidth / 1e9, "host_bandwidth_gbs": m.Bandwidth / 1e9, "bf16_tflops": best, "measured_bf16_tflops": best,
+		"disk_bandwidth_gbs": math.Max(m.Link[mem.Disk]/1e9, 0.001),
+	})
+	if err != nil {
+		return fmt.Errorf("--hardware this: %w", err)
+	}
+	return nil
 }
-
-// hostName is this machine's name among cards.
-func hostName(threads int) string { return fmt.Sprintf("this machine (%s)", count(threads, "thread")) }
 
 // productRate is the FLOP/s of a product of rows with a weight of a layer's size.
 func productRate(m *cost.Machine, t dtype.Type) float64 {

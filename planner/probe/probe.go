@@ -44,7 +44,7 @@ type setting struct {
 	d, layers, heads, kv, ffn, voc int
 	batch, seq                     int
 	precision, attention           string
-	sgd                            bool
+	optimizer                      compile.Optimizer
 }
 
 // settings are the models. Each kind of operation is there in at least two sizes.
@@ -52,22 +52,27 @@ func settings() (out []setting) {
 	for _, precision := range []string{"fp32", "bf16", "fp16"} {
 		for _, attention := range []string{"flash", "standard"} {
 			out = append(out,
-				setting{model.Llama, 128, 2, 4, 2, 384, 1024, 2, 256, precision, attention, false},
-				setting{model.Llama, 384, 1, 6, 6, 1024, 2048, 1, 256, precision, attention, false})
+				setting{model.Llama, 128, 2, 4, 2, 384, 1024, 2, 256, precision, attention, compile.AdamW},
+				setting{model.Llama, 384, 1, 6, 6, 1024, 2048, 1, 256, precision, attention, compile.AdamW})
 			if precision != "fp16" {
-				out = append(out, setting{model.Llama, 128, 1, 2, 2, 256, 512, 1, 2048, precision, attention, false})
+				out = append(out, setting{model.Llama, 128, 1, 2, 2, 256, 512, 1, 2048, precision, attention, compile.AdamW})
 			}
 		}
 		out = append(out,
-			setting{model.GPT2, 128, 1, 2, 2, 512, 512, 2, 128, precision, "flash", false},
-			setting{model.GPT2, 256, 1, 4, 4, 1024, 512, 1, 512, precision, "flash", false},
-			setting{model.Mixtral, 128, 1, 4, 2, 384, 512, 2, 128, precision, "flash", false},
-			setting{model.Mixtral, 256, 1, 4, 2, 512, 512, 1, 256, precision, "flash", false})
+			setting{model.GPT2, 128, 1, 2, 2, 512, 512, 2, 128, precision, "flash", compile.AdamW},
+			setting{model.GPT2, 256, 1, 4, 4, 1024, 512, 1, 512, precision, "flash", compile.AdamW},
+			setting{model.Mixtral, 128, 1, 4, 2, 384, 512, 2, 128, precision, "flash", compile.AdamW},
+			setting{model.Mixtral, 256, 1, 4, 2, 512, 512, 1, 256, precision, "flash", compile.AdamW})
 		if precision != "fp16" {
-			out = append(out, setting{model.Llama, 1024, 1, 16, 16, 2816, 1024, 1, 256, precision, "flash", false})
+			out = append(out, setting{model.Llama, 1024, 1, 16, 16, 2816, 1024, 1, 256, precision, "flash", compile.AdamW})
 		}
 	}
-	return append(out, setting{model.Llama, 128, 2, 4, 2, 384, 1024, 1, 256, "fp32", "flash", true})
+	for _, optimizer := range []compile.Optimizer{compile.SGD, compile.Lion, compile.Adafactor} {
+		for _, d := range []int{128, 256} {
+			out = append(out, setting{model.Llama, d, 1, 2, 2, 2 * d, 512, 1, 128, "fp32", "flash", optimizer})
+		}
+	}
+	return out
 }
 
 // options is the training of a setting.
@@ -85,8 +90,8 @@ func (s setting) options() train.Options {
 	}
 	o := train.Defaults(c)
 	o.Batch, o.Seq, o.Precision, o.Attention = s.batch, s.seq, s.precision, s.attention
-	if s.sgd {
-		o.Optimizer, o.Momentum = compile.SGD, 0.9
+	if o.Optimizer = s.optimizer; o.Optimizer == compile.SGD {
+		o.Momentum = 0.9
 	}
 	return o
 }

@@ -34,7 +34,7 @@ func here() *cpu.Device { return cpu.New(cpu.Options{Threads: 1, Set: kernel.Bes
 
 // Two settings that share their states take turns, and every instruction of a step is told of once, in order.
 func TestRig(t *testing.T) {
-	o := setting{model.Llama, 64, 2, 2, 2, 128, 256, 2, 64, "fp32", "standard", false}.options()
+	o := setting{model.Llama, 64, 2, 2, 2, 128, 256, 2, 64, "fp32", "standard", compile.AdamW}.options()
 	again, micro := o, o
 	again.Recompute = compile.Recompute{Policy: compile.Full}
 	again.Dropout, micro.Accumulate = 0.1, 2
@@ -73,7 +73,7 @@ func TestRig(t *testing.T) {
 
 // What a sample says of an instruction is what the graph says of its operation.
 func TestSamplesAreOfWhatTheGraphSays(t *testing.T) {
-	o := setting{model.Llama, 64, 1, 2, 2, 128, 256, 1, 64, "bf16", "flash", false}.options()
+	o := setting{model.Llama, 64, 1, 2, 2, 128, 256, 1, 64, "bf16", "flash", compile.AdamW}.options()
 	samples, err := sample(here(), o, Options{Dir: t.TempDir()}, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"loadline/mem"
-	"loadline/planner/hardware"
 )
 
 // Invalid is a question that makes no sense, with the nearest value that does.
@@ -50,15 +49,20 @@ func Frameworks(task string) []string {
 	return slices.Clone(servers)
 }
 
+// Optimizers returns the names of the optimizers that are planned for.
+func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
+
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
-	"Apple":  {"llamacpp", "transformers", "peft"},
-	"Intel":  {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
-	"Google": {"vllm", "transformers"},
-	"AWS":    {"vllm", "transformers"},
-	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
-
-	hardware.HostVendor: {"llamacpp", "transformers", "peft"},
+	"Apple":    {"llamacpp", "transformers", "peft"},
+	"Intel":    {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Google":   {"vllm", "transformers"},
+	"AWS":      {"vllm", "transformers"},
+	"Huawei":   {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	HostVendor: {"llamacpp", "transformers", "peft"},
 }
 
 // systems returns the systems of the question's task that run on its cards.
@@ -111,7 +115,7 @@ func (q *Question) normalize() error {
 		{"framework", &q.Framework, append([]string{"any"}, Frameworks(q.Task)...)},
 		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
 		{"offload", &h.Offload, []string{"", "none", "optimizer", "weights", "optimizer,weights"}}, {"adapter", &h.Adapter, []string{"", "none", "lora", "qlora"}},
-		{"optimizer", &h.Optimizer, []string{"", "adamw", "adamw8bit", "torchao8bit", "torchao4bit"}}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
+		{"optimizer", &h.Optimizer, append([]string{""}, Optimizers()...)}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
 		{"quant", &h.Quant, append([]string{""}, Quants()...)}, {"kv-type", &h.KVType, []string{"", "f16", "fp8", "q8_0", "q4_0"}},
 	} {
 		*w.value = strings.ToLower(strings.TrimSpace(*w.value))
