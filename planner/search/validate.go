@@ -52,6 +52,17 @@ func Frameworks(task string) []string {
 // Optimizers returns the names of the optimizers that are planned for.
 func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
 
+// tasksOf returns what a framework does.
+func tasksOf(framework string) []string {
+	var tasks []string
+	for _, t := range []string{Train, Finetune, Serve} {
+		if slices.Contains(Frameworks(t), framework) {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
 	"Apple":  {"llamacpp", "transformers", "peft"},
@@ -79,7 +90,7 @@ func (q *Question) normalize() error {
 		return &Invalid{What: "model", Got: q.Shape.Name, Why: err.Error()}
 	}
 	if p := float64(q.Shape.Params()); p > maxParams {
-		return &Invalid{What: "model", Got: fmt.Sprintf("%.3g parameters", p), Why: "no machine holds it", Nearest: fmt.Sprintf("%.0g", maxParams)}
+		return &Invalid{What: "model", Got: fmt.Sprintf("%.3g parameters", p), Why: "no machine holds it", Nearest: fmt.Sprintf("a model of %s parameters", count(maxParams))}
 	}
 	if q.Machine.Card.Memory <= 0 || q.Machine.Card.Usable() <= 0 {
 		return &Invalid{What: "hardware", Got: fmt.Sprintf("a card of %d bytes", int64(q.Machine.Card.Memory)), Nearest: "a card of the list"}
@@ -116,6 +127,9 @@ func (q *Question) normalize() error {
 	} {
 		*w.value = strings.ToLower(strings.TrimSpace(*w.value))
 		if !slices.Contains(w.values, *w.value) {
+			if other := tasksOf(*w.value); w.flag == "framework" && len(other) > 0 {
+				return &Invalid{What: "task", Got: q.Task, Why: fmt.Sprintf("%s does not %s, it does %s", *w.value, q.Task, strings.Join(other, " and ")), Nearest: other[0]}
+			}
 			return &Invalid{What: w.flag, Got: fmt.Sprintf("%q", *w.value), Why: "want one of " + strings.TrimPrefix(strings.Join(w.values, ", "), ", "), Nearest: nearestWord(*w.value, w.values)}
 		}
 	}
@@ -179,6 +193,10 @@ func (q *Question) counts() error {
 	}
 	if n := max(1, h.TP) * max(1, h.PP) * max(1, h.CP); n > q.Machine.Cards() {
 		return &Invalid{What: "tp × pp × cp", Got: fmt.Sprint(n), Why: fmt.Sprintf("there are %d cards", q.Machine.Cards()), Nearest: fmt.Sprint(q.Machine.Cards())}
+	}
+	if g, b := q.GlobalBatch, h.MicroBatch; g > 0 && b > 0 && g%b != 0 {
+		near := max(b, (g+b/2)/b*b)
+		return &Invalid{What: "global-batch", Got: fmt.Sprint(g), Why: fmt.Sprintf("micro-batches of %d do not divide it", b), Nearest: fmt.Sprint(near)}
 	}
 	if z := h.ZeRO; z != nil && (*z < 0 || *z > 3) {
 		return &Invalid{What: "zero", Got: fmt.Sprint(*z), Nearest: fmt.Sprint(min(3, max(0, *z)))}
