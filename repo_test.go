@@ -34,7 +34,7 @@ var ranks = [][]string{
 	{"device/cpu", "device/ref"},
 	{"device/far"},
 	{"device/devicetest"},
-	{"data/corpus"},
+	{"data/corpus", "data/jsonl", "data/parquet"},
 	{"data"},
 	{"serve/kvcache", "serve/sample", "train/checkpoint"},
 	{"serve/sched"},

@@ -46,12 +46,35 @@ func TestAutocastHalvesActivationsAndWeights(t *testing.T) {
 	}
 }
 
-func TestAutocastWithSGDIsRefused(t *testing.T) {
-	g, err := Autocast(tiny.forward("step"), AutocastOptions{dtype.BF16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Train(g, TrainOptions{Optimizer: SGD}); err == nil {
-		t.Error("sgd on bf16 weights is accepted")
+// Every optimizer has a master of every narrow weight, or none of any; without masters only bf16 trains.
+func TestMasters(t *testing.T) {
+	for _, o := range []Optimizer{AdamW, SGD, Lion, Adafactor} {
+		for _, none := range []bool{false, true} {
+			for _, to := range []dtype.Type{dtype.BF16, dtype.F16} {
+				g, err := Autocast(tiny.forward("step"), AutocastOptions{to})
+				if err != nil {
+					t.Fatal(err)
+				}
+				gs, err := Train(g, TrainOptions{Optimizer: o, Momentum: 0.9, NoMaster: none})
+				if refused := err != nil; refused != (none && to == dtype.F16) {
+					t.Errorf("%v in %v, no masters %v: got %v", o, to, none, err)
+				}
+				if err != nil {
+					continue
+				}
+				weights, masters := 0, 0
+				for _, v := range gs[0].States() {
+					switch x := gs[0].Info(v); {
+					case x.Purpose == mem.Weights && x.Type.DType == to:
+						weights++
+					case x.Purpose == mem.MasterWeights && x.Type.DType == dtype.F32:
+						masters++
+					}
+				}
+				if want := weights; weights == 0 || none && masters != 0 || !none && masters != want {
+					t.Errorf("%v in %v, no masters %v: %d narrow weights, %d masters", o, to, none, weights, masters)
+				}
+			}
+		}
 	}
 }

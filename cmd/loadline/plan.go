@@ -214,6 +214,7 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 		Options: map[string]any{
 			"model": r.Name, "batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
 			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads,
+			"optimizer": o.Optimizer.String(), "master": !o.NoMaster, "head_chunk": job.HeadChunk(),
 		},
 	}
 	if o.Offload {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
 	"loadline/planner/hardware"
@@ -81,7 +82,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	c.Flags().AddFlagSet(f)
 	for name, more := range map[string]string{
 		"model": "with --hardware a built-in name, a config.json or its directory, or a GGUF file", "seq": "with --hardware 4096 unless given",
-		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "our own runs have adamw and sgd, the planner the others",
+		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "the planner has adamw and the 8-bit and 4-bit ones",
 		"precision": "with --hardware bf16, fp16 or fp8", "recompute": "with --hardware none, selective or full", "zero": "with --hardware of all ranks",
 		"ranks": "with --hardware the cards that are used", "memory": "with --hardware the peak of each card (default: what it has)",
 		"offload": "with --hardware none, optimizer, weights or optimizer,weights",
@@ -109,8 +110,8 @@ func (h *hardwareFlags) checkOwn(c *cobra.Command, t *trainFlags, args []string)
 			return usage("add --hardware 8xH100-SXM-80GB, or another machine", "--%s is for the planner: without --hardware, plan describes our own run here", name)
 		}
 	}
-	if o := t.optimizer.value; o != "adamw" && o != "sgd" {
-		return usage("--optimizer adamw", "--optimizer %s: our own runs have adamw and sgd", o)
+	if o := t.optimizer.value; !slices.Contains(compile.Optimizers(), o) {
+		return usage("--optimizer adamw", "--optimizer %s: our own runs have %s", o, orList(compile.Optimizers()))
 	}
 	name := strings.Join(append([]string{t.model}, args...), "")
 	if _, _, err := model.Preset(name); err == nil || name == "" || exists(name) {

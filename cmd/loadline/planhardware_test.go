@@ -207,7 +207,7 @@ func TestPlanNonsense(t *testing.T) {
 		{"plan --hardware H100", codeUsage, "which model?", "--list models"},
 		{"plan llama-3.1-8b", codeUsage, "say on which --hardware", "--hardware 8xH100"},
 		{"plan --preset llama-tiny --task train", codeUsage, "--task is for the planner", "--hardware"},
-		{"plan --preset llama-tiny --optimizer adamw8bit", codeUsage, "our own runs have adamw and sgd", "--optimizer adamw"},
+		{"plan --preset llama-tiny --optimizer adamw8bit", codeUsage, "our own runs have adamw, sgd, lion or adafactor", "--optimizer adamw"},
 		{"plan --list gpus", codeUsage, "want models or hardware", "--help"},
 		{"plan " + ggufFile(t) + " --hardware RTX-4090 --quant q8_0", codeUsage, "says already how its weights are", "leave --quant out"},
 		{"plan " + empty + " --hardware H100", codeFailed, "got 0 layers, want 1 to 4096; the nearest valid value is 1", "config.json"},

@@ -161,6 +161,9 @@ func (g *gemm) Run(i, worker int) {
 	switch {
 	case !a.narrow() && !b.narrow():
 		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
+	case a.t != dtype.F16 && b.t != dtype.F16 && to.t == dtype.BF16 && g.bias == nil:
+		s.set.GemmBF16Round(to.h, to.rowStride, c, a.bf16(), b.bf16(), g.acc, cv)
+		return
 	case a.t != dtype.F16 && b.t != dtype.F16:
 		s.set.GemmBF16(c, a.bf16(), b.bf16(), g.acc, cv)
 	default:

@@ -15,7 +15,7 @@
 // The generic functions (*_generic.go) define each kernel and stay in every build; the tag purego
 // selects them alone. Sets agree bit for bit on the kernels whose comments say "exact", and within the
 // stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
-// other bit for bit on all; avx512bf16 but for denormals of the bf16 product.
+// other bit for bit on all; avx512bf16 but for denormals of the bf16 product, and avx512amx but for its order.
 //
 // It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
 // and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.
@@ -25,7 +25,7 @@ package kernel
 // or Sets. A Set is small, immutable and safe for concurrent use; two Sets of one instruction set are ==.
 type Set struct{ t *table }
 
-// Name returns the instruction set: "generic", "avx2", "avx512" or "avx512bf16".
+// Name returns the instruction set: "generic", "avx2", "avx512", "avx512bf16" or "avx512amx".
 func (s Set) Name() string { return s.t.name }
 
 // Generic returns the plain Go kernels, the definition of all others.

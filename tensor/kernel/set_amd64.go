@@ -6,11 +6,12 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go -C gen run . -set avx2 -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
 //go:generate go -C gen run . -set avx512 -out ../avx512_amd64.s -stubs ../avx512_amd64.go -pkg kernel
+//go:generate go -C gen run . -set amx -out ../amx_amd64.s -stubs ../amx_amd64.go -pkg kernel
 
 // Sets returns every set this CPU can run; Generic is the first of them.
 func Sets() []Set {
 	sets := []Set{Generic()}
-	for _, f := range []func() (Set, bool){AVX2, AVX512, AVX512BF16} {
+	for _, f := range []func() (Set, bool){AVX2, AVX512, AVX512BF16, AVX512AMX} {
 		if s, ok := f(); ok {
 			sets = append(sets, s)
 		}
@@ -34,6 +35,13 @@ func AVX512() (Set, bool) {
 func AVX512BF16() (Set, bool) {
 	_, ok := AVX512()
 	return Set{&avx512BF16Table}, ok && cpu.X86.HasAVX512BF16
+}
+
+// AVX512AMX returns AVX512 but for the bf16 product, which uses the tiles of AMX, and whether this CPU can run it
+// and the system lets this process.
+func AVX512AMX() (Set, bool) {
+	_, ok := AVX512BF16() // whose conversions it uses
+	return Set{&avx512AMXTable}, ok && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && tilesPermitted()
 }
 
 var avx2Table = table{
@@ -70,6 +78,13 @@ var avx512Table = table{
 var avx512BF16Table = func() table {
 	t := avx512Table
 	t.name, t.bf16 = "avx512bf16", &avx512BF16
+	return t
+}()
+
+// avx512AMXTable is avx512Table with TDPBF16PS.
+var avx512AMXTable = func() table {
+	t := avx512Table
+	t.name, t.bf16 = "avx512amx", &avx512AMX
 	return t
 }()
 
