@@ -21,9 +21,14 @@ def count(config):
     extra.pop("model_type")
     if kind == "kimi_k2":  # DeepSeek-V3's classes under another name
         kind = "deepseek_v3"
-    if kind == "deepseek_v2" and "q_lora_rank" not in extra:
-        extra["q_lora_rank"] = None
-    extra.pop("torch_dtype", None)
+    if "kv_lora_rank" in extra:  # whose default is that of the largest model
+        extra.setdefault("q_lora_rank", None)
+    # The cards write one name for what configuration classes have several for, and leave out what all of a kind share.
+    for mine, theirs, kinds in (("intermediate_size", "ffn_dim", ("opt",)), ("num_key_value_heads", "num_kv_heads", ("falcon",))):
+        if kind in kinds and mine in extra:
+            extra[theirs] = extra.pop(mine)
+    if kind == "bitnet":
+        extra.setdefault("tie_word_embeddings", True)
     c = transformers.AutoConfig.for_model(kind, **extra)
     with torch.device("meta"):
         m = transformers.AutoModelForCausalLM.from_config(c)
