@@ -20,15 +20,16 @@ import (
 // ranks orders every package of the module, lowest first. Code that is not a test imports only from rows above its
 // own here, never from its own row. A package that is not listed fails: adding one is a decision, made here.
 var ranks = [][]string{
-	{"internal/bytesize", "internal/golden", "internal/par", "internal/regular", "internal/script"},
+	{"internal/bytesize", "internal/golden", "internal/par", "internal/regular", "internal/script", "internal/whole"},
 	{"mem"},
 	{"mem/arena"},
 	{"mem/tier"},
 	{"tensor/dtype"},
+	{"tensor/quant"},
 	{"tensor", "tensor/kernel"},
 	{"graph"},
 	{"cost"},
-	{"compile", "model/safetensors", "model/tokenizer"},
+	{"compile", "model/gguf", "model/safetensors", "model/tokenizer"},
 	{"collective", "model"},
 	{"collective/local", "device"},
 	{"device/cpu", "device/ref"},

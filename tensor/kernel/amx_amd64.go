@@ -5,16 +5,16 @@
 package kernel
 
 //go:noescape
-func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
 func tileARoundAMX(kc int, src *float32, dst *uint16, step int)

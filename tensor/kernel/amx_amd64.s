@@ -4,27 +4,29 @@
 
 #include "textflag.h"
 
-// func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+// func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·tiles22AMX(SB), NOSPLIT, $0-128
-	MOVQ  config+0(FP), DI
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x78
-	BYTE  $0x49
-	BYTE  $0x07
-	MOVQ  panels+8(FP), R10
-	MOVQ  aRow+32(FP), CX
-	MOVQ  aStep+40(FP), DX
-	MOVQ  b+48(FP), R12
-	MOVQ  c+64(FP), R8
-	MOVQ  ldc+72(FP), R9
-	MOVQ  half+88(FP), R15
-	MOVQ  $0x00000080, R13
-	MOVQ  cols+112(FP), DI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVD SI, K1
+TEXT ·tiles22AMX(SB), NOSPLIT, $0-144
+	MOVQ     config+0(FP), DI
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x78
+	BYTE     $0x49
+	BYTE     $0x07
+	MOVQ     panels+8(FP), R10
+	MOVQ     aRow+32(FP), CX
+	MOVQ     aStep+40(FP), DX
+	MOVQ     b+48(FP), R12
+	MOVQ     c+64(FP), R8
+	MOVQ     ldc+72(FP), R9
+	MOVQ     from+88(FP), R11
+	MOVQ     half+104(FP), R15
+	MOVQ     $0x00000080, R13
+	MOVQ     cols+128(FP), DI
+	MOVQ     $-1, SI
+	BZHIQ    DI, SI, SI
+	KMOVD    SI, K1
+	KSHIFTRD $0x10, K1, K2
 
 panel:
 	MOVB  acc+80(FP), DI
@@ -64,6 +66,60 @@ panel:
 	JMP   start
 
 fresh:
+	TESTQ R11, R11
+	JZ    zero
+	MOVQ  buf+136(FP), SI
+	MOVQ  rows+120(FP), DI
+	MOVQ  ldf+96(FP), BX
+	MOVQ  R11, AX
+
+widen:
+	VPMOVZXWD.Z (AX), K1, Z0
+	VPMOVZXWD.Z 32(AX), K2, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPSLLD      $0x10, Z1, Z1
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	ADDQ        R13, SI
+	ADDQ        BX, AX
+	DECQ        DI
+	JNE         widen
+	ADDQ        $0x40, R11
+	MOVQ        buf+136(FP), SI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x44
+	BYTE        $0x2e
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x4c
+	BYTE        $0x2e
+	BYTE        $0x40
+	MOVQ        R13, DI
+	SHLQ        $0x04, DI
+	ADDQ        SI, DI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x54
+	BYTE        $0x2f
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x5c
+	BYTE        $0x2f
+	BYTE        $0x40
+	JMP         start
+
+zero:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -183,7 +239,7 @@ loop:
 	JMP   next
 
 round:
-	MOVQ buf+120(FP), SI
+	MOVQ buf+136(FP), SI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -215,8 +271,8 @@ round:
 	BYTE $0x5c
 	BYTE $0x2f
 	BYTE $0x40
-	MOVQ rows+104(FP), DI
-	MOVQ ldh+96(FP), BX
+	MOVQ rows+120(FP), DI
+	MOVQ ldh+112(FP), BX
 	MOVQ R15, AX
 
 row:
@@ -249,27 +305,29 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+// func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·tiles21AMX(SB), NOSPLIT, $0-128
-	MOVQ  config+0(FP), DI
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x78
-	BYTE  $0x49
-	BYTE  $0x07
-	MOVQ  panels+8(FP), R10
-	MOVQ  aRow+32(FP), CX
-	MOVQ  aStep+40(FP), DX
-	MOVQ  b+48(FP), R12
-	MOVQ  c+64(FP), R8
-	MOVQ  ldc+72(FP), R9
-	MOVQ  half+88(FP), R15
-	MOVQ  $0x00000080, R13
-	MOVQ  cols+112(FP), DI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVD SI, K1
+TEXT ·tiles21AMX(SB), NOSPLIT, $0-144
+	MOVQ     config+0(FP), DI
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x78
+	BYTE     $0x49
+	BYTE     $0x07
+	MOVQ     panels+8(FP), R10
+	MOVQ     aRow+32(FP), CX
+	MOVQ     aStep+40(FP), DX
+	MOVQ     b+48(FP), R12
+	MOVQ     c+64(FP), R8
+	MOVQ     ldc+72(FP), R9
+	MOVQ     from+88(FP), R11
+	MOVQ     half+104(FP), R15
+	MOVQ     $0x00000080, R13
+	MOVQ     cols+128(FP), DI
+	MOVQ     $-1, SI
+	BZHIQ    DI, SI, SI
+	KMOVD    SI, K1
+	KSHIFTRD $0x10, K1, K2
 
 panel:
 	MOVB  acc+80(FP), DI
@@ -295,6 +353,46 @@ panel:
 	JMP   start
 
 fresh:
+	TESTQ R11, R11
+	JZ    zero
+	MOVQ  buf+136(FP), SI
+	MOVQ  rows+120(FP), DI
+	MOVQ  ldf+96(FP), BX
+	MOVQ  R11, AX
+
+widen:
+	VPMOVZXWD.Z (AX), K1, Z0
+	VPMOVZXWD.Z 32(AX), K2, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPSLLD      $0x10, Z1, Z1
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	ADDQ        R13, SI
+	ADDQ        BX, AX
+	DECQ        DI
+	JNE         widen
+	ADDQ        $0x40, R11
+	MOVQ        buf+136(FP), SI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x44
+	BYTE        $0x2e
+	BYTE        $0x00
+	MOVQ        R13, DI
+	SHLQ        $0x04, DI
+	ADDQ        SI, DI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x54
+	BYTE        $0x2f
+	BYTE        $0x00
+	JMP         start
+
+zero:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -373,7 +471,7 @@ loop:
 	JMP   next
 
 round:
-	MOVQ buf+120(FP), SI
+	MOVQ buf+136(FP), SI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -391,8 +489,8 @@ round:
 	BYTE $0x54
 	BYTE $0x2f
 	BYTE $0x00
-	MOVQ rows+104(FP), DI
-	MOVQ ldh+96(FP), BX
+	MOVQ rows+120(FP), DI
+	MOVQ ldh+112(FP), BX
 	MOVQ R15, AX
 
 row:
@@ -425,27 +523,29 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+// func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·tiles12AMX(SB), NOSPLIT, $0-128
-	MOVQ  config+0(FP), DI
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x78
-	BYTE  $0x49
-	BYTE  $0x07
-	MOVQ  panels+8(FP), R10
-	MOVQ  aRow+32(FP), CX
-	MOVQ  aStep+40(FP), DX
-	MOVQ  b+48(FP), R12
-	MOVQ  c+64(FP), R8
-	MOVQ  ldc+72(FP), R9
-	MOVQ  half+88(FP), R15
-	MOVQ  $0x00000080, R13
-	MOVQ  cols+112(FP), DI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVD SI, K1
+TEXT ·tiles12AMX(SB), NOSPLIT, $0-144
+	MOVQ     config+0(FP), DI
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x78
+	BYTE     $0x49
+	BYTE     $0x07
+	MOVQ     panels+8(FP), R10
+	MOVQ     aRow+32(FP), CX
+	MOVQ     aStep+40(FP), DX
+	MOVQ     b+48(FP), R12
+	MOVQ     c+64(FP), R8
+	MOVQ     ldc+72(FP), R9
+	MOVQ     from+88(FP), R11
+	MOVQ     half+104(FP), R15
+	MOVQ     $0x00000080, R13
+	MOVQ     cols+128(FP), DI
+	MOVQ     $-1, SI
+	BZHIQ    DI, SI, SI
+	KMOVD    SI, K1
+	KSHIFTRD $0x10, K1, K2
 
 panel:
 	MOVB  acc+80(FP), DI
@@ -468,6 +568,43 @@ panel:
 	JMP   start
 
 fresh:
+	TESTQ R11, R11
+	JZ    zero
+	MOVQ  buf+136(FP), SI
+	MOVQ  rows+120(FP), DI
+	MOVQ  ldf+96(FP), BX
+	MOVQ  R11, AX
+
+widen:
+	VPMOVZXWD.Z (AX), K1, Z0
+	VPMOVZXWD.Z 32(AX), K2, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPSLLD      $0x10, Z1, Z1
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	ADDQ        R13, SI
+	ADDQ        BX, AX
+	DECQ        DI
+	JNE         widen
+	ADDQ        $0x40, R11
+	MOVQ        buf+136(FP), SI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x44
+	BYTE        $0x2e
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x4c
+	BYTE        $0x2e
+	BYTE        $0x40
+	JMP         start
+
+zero:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -539,7 +676,7 @@ loop:
 	JMP   next
 
 round:
-	MOVQ buf+120(FP), SI
+	MOVQ buf+136(FP), SI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -554,8 +691,8 @@ round:
 	BYTE $0x4c
 	BYTE $0x2e
 	BYTE $0x40
-	MOVQ rows+104(FP), DI
-	MOVQ ldh+96(FP), BX
+	MOVQ rows+120(FP), DI
+	MOVQ ldh+112(FP), BX
 	MOVQ R15, AX
 
 row:
@@ -588,27 +725,29 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh int, rows int, cols int, buf *float32)
+// func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·tiles11AMX(SB), NOSPLIT, $0-128
-	MOVQ  config+0(FP), DI
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x78
-	BYTE  $0x49
-	BYTE  $0x07
-	MOVQ  panels+8(FP), R10
-	MOVQ  aRow+32(FP), CX
-	MOVQ  aStep+40(FP), DX
-	MOVQ  b+48(FP), R12
-	MOVQ  c+64(FP), R8
-	MOVQ  ldc+72(FP), R9
-	MOVQ  half+88(FP), R15
-	MOVQ  $0x00000080, R13
-	MOVQ  cols+112(FP), DI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVD SI, K1
+TEXT ·tiles11AMX(SB), NOSPLIT, $0-144
+	MOVQ     config+0(FP), DI
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x78
+	BYTE     $0x49
+	BYTE     $0x07
+	MOVQ     panels+8(FP), R10
+	MOVQ     aRow+32(FP), CX
+	MOVQ     aStep+40(FP), DX
+	MOVQ     b+48(FP), R12
+	MOVQ     c+64(FP), R8
+	MOVQ     ldc+72(FP), R9
+	MOVQ     from+88(FP), R11
+	MOVQ     half+104(FP), R15
+	MOVQ     $0x00000080, R13
+	MOVQ     cols+128(FP), DI
+	MOVQ     $-1, SI
+	BZHIQ    DI, SI, SI
+	KMOVD    SI, K1
+	KSHIFTRD $0x10, K1, K2
 
 panel:
 	MOVB  acc+80(FP), DI
@@ -624,6 +763,36 @@ panel:
 	JMP   start
 
 fresh:
+	TESTQ R11, R11
+	JZ    zero
+	MOVQ  buf+136(FP), SI
+	MOVQ  rows+120(FP), DI
+	MOVQ  ldf+96(FP), BX
+	MOVQ  R11, AX
+
+widen:
+	VPMOVZXWD.Z (AX), K1, Z0
+	VPMOVZXWD.Z 32(AX), K2, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VPSLLD      $0x10, Z1, Z1
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	ADDQ        R13, SI
+	ADDQ        BX, AX
+	DECQ        DI
+	JNE         widen
+	ADDQ        $0x40, R11
+	MOVQ        buf+136(FP), SI
+	BYTE        $0xc4
+	BYTE        $0xa2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x44
+	BYTE        $0x2e
+	BYTE        $0x00
+	JMP         start
+
+zero:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -671,7 +840,7 @@ loop:
 	JMP   next
 
 round:
-	MOVQ buf+120(FP), SI
+	MOVQ buf+136(FP), SI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -679,8 +848,8 @@ round:
 	BYTE $0x44
 	BYTE $0x2e
 	BYTE $0x00
-	MOVQ rows+104(FP), DI
-	MOVQ ldh+96(FP), BX
+	MOVQ rows+120(FP), DI
+	MOVQ ldh+112(FP), BX
 	MOVQ R15, AX
 
 row:

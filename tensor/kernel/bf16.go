@@ -94,23 +94,40 @@ func (p PackedBF16) dwords() []float32 {
 //
 // C and ws are as for Gemm.
 func (s Set) GemmBF16(c Mat, a, b MatBF16, acc bool, ws []float32) {
-	s.t.bf16.gemm(c, half{}, a.operand(), b.operand(), acc, ws)
+	s.t.bf16.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
 }
 
-// GemmBF16Round is GemmBF16 with the result rounded to bf16 as RoundBF16 does, C[i,j] into out[i*ld+j]. C is room
-// for sums: where acc it holds what they start from, and afterwards its elements are undefined.
-func (s Set) GemmBF16Round(out []uint16, ld int, c Mat, a, b MatBF16, acc bool, ws []float32) {
-	if c.Cols > ld || c.Rows > 0 && c.Cols > 0 && (c.Rows-1)*ld+c.Cols > len(out) {
-		panic("kernel: GemmBF16Round: out does not hold c")
+// GemmBF16Round is GemmBF16 with C in bf16, rounded once as RoundBF16 does: out = from + A·B, where from is as out is,
+// or has no Half and stands for zeros. Both have ColStride 1, and from may be out. c (M,N) is room for sums; its
+// elements are undefined afterwards.
+func (s Set) GemmBF16Round(out, from, a, b MatBF16, c Mat, ws []float32) {
+	acc := from.Half != nil
+	out.accepts(c, "out")
+	if acc {
+		from.accepts(c, "from")
 	}
+	start, end := half{from.Half, from.RowStride}, half{out.Half, out.RowStride}
 	if s.t.bf16.tiles != nil && a.Cols > 0 {
-		s.t.bf16.gemm(c, half{out, ld}, a.operand(), b.operand(), acc, ws)
+		s.t.bf16.gemm(c, start, end, a.operand(), b.operand(), false, ws)
 		return
 	}
-	s.t.bf16.gemm(c, half{}, a.operand(), b.operand(), acc, ws)
-	for i := range c.Rows {
-		s.RoundBF16(out[i*ld:][:c.Cols], c.Data[i*c.RowStride:][:c.Cols])
+	for i := 0; acc && i < c.Rows; i++ {
+		s.WidenBF16(c.Data[i*c.RowStride:][:c.Cols], start.data[i*start.ld:][:c.Cols])
 	}
+	s.t.bf16.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
+	for i := range c.Rows {
+		s.RoundBF16(end.data[i*end.ld:][:c.Cols], c.Data[i*c.RowStride:][:c.Cols])
+	}
+}
+
+// accepts panics unless m can be c in bf16.
+func (m MatBF16) accepts(c Mat, what string) {
+	if m.Rows != c.Rows || m.Cols != c.Cols || m.ColStride != 1 {
+		panic("kernel: GemmBF16Round: " + what + " does not match c")
+	}
+	o := m.operand()
+	o.f32 = nil
+	o.check("GemmBF16Round: " + what)
 }
 
 // PackBF16 fills columns j0 to j1 of dst from b (K,N); j0 is a multiple of PanelCols and j1 one too, or N.
@@ -128,5 +145,5 @@ func (s Set) GemmBF16Packed(c Mat, a MatBF16, b PackedBF16, j0 int, acc bool, ws
 	if len(b.Data) < PackedBF16Len(b.K, b.N) {
 		panic("kernel: GemmBF16Packed: packed matrix is too short")
 	}
-	s.t.bf16.gemmPacked(c, half{}, a.operand(), b.dwords(), b.K, b.N, j0, acc, ws)
+	s.t.bf16.gemmPacked(c, a.operand(), b.dwords(), b.K, b.N, j0, acc, ws)
 }

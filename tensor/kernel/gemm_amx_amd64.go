@@ -143,7 +143,7 @@ func amxConfig(rows, cols int) (c [64]byte) {
 }
 
 // blockAMX gives each call a strip of 32 rows and up to 10 panels: some 10 µs.
-func blockAMX(c Mat, out half, kc int, bp []float32, acc bool, w work) {
+func blockAMX(c Mat, from, out half, kc int, bp []float32, acc bool, w work) {
 	blocks := (kc + amxK - 1) / amxK
 	pb := blocks * amxK / 2 * amxBlock
 	for j0 := 0; j0 < c.Cols; j0 += blockN {
@@ -151,17 +151,17 @@ func blockAMX(c Mat, out half, kc int, bp []float32, acc bool, w work) {
 		edge := j0 + (j1-j0)/amxBlock*amxBlock
 		for i := 0; i < c.Rows; i += amxBlock {
 			r := min(amxBlock, c.Rows-i)
-			s := strip{rows: r, blocks: blocks, ldc: c.RowStride, acc: acc, ldh: out.ld, buf: &w.tile[0], pb: pb}
+			s := strip{rows: r, blocks: blocks, ldc: c.RowStride, acc: acc, buf: &w.tile[0], pb: pb}
 			if w.lhs.half != nil {
 				s.a, s.aRow, s.aStep = &w.lhs.half[i*w.lhs.rowStride], 2*w.lhs.rowStride, amxLine
 			} else {
 				s.a, s.aRow, s.aStep = &words(w.a)[i*blocks*amxK], amxLine, r*amxLine
 			}
 			if edge > j0 {
-				s.run(c, out, i, j0, amxBlock, (edge-j0)/amxBlock, bp)
+				s.run(c, from, out, i, j0, amxBlock, (edge-j0)/amxBlock, bp)
 			}
 			if edge < j1 {
-				s.run(c, out, i, edge, j1-edge, 1, bp)
+				s.run(c, from, out, i, edge, j1-edge, 1, bp)
 			}
 		}
 	}
@@ -172,29 +172,35 @@ type strip struct {
 	a            *uint16
 	aRow, aStep  int // bytes
 	rows, blocks int
-	ldc, ldh     int // elements
+	ldc          int // elements
 	acc          bool
 	buf          *float32
 	pb           int // dwords of a panel
 }
 
+// first is where rows by cols elements from row i and column j on begin, or nil.
+func (h half) first(i, j, rows, cols int) *uint16 {
+	if h.data == nil {
+		return nil
+	}
+	return &h.data[i*h.ld+j : (i+rows-1)*h.ld+j+cols][0]
+}
+
 // run does panels of cols columns from row i and column j of c on.
-func (s *strip) run(c Mat, out half, i, j, cols, panels int, bp []float32) {
+func (s *strip) run(c Mat, from, out half, i, j, cols, panels int, bp []float32) {
 	config := amxConfig(s.rows, cols)
 	b := (*uint32)(unsafe.Pointer(&bp[j/amxBlock*s.pb : (j/amxBlock+panels)*s.pb][0]))
-	to := &c.Data[i*c.RowStride+j : (i+s.rows-1)*c.RowStride+j+(panels-1)*amxBlock+cols][0]
-	var h *uint16
-	if out.data != nil {
-		h = &out.data[i*out.ld+j : (i+s.rows-1)*out.ld+j+(panels-1)*amxBlock+cols][0]
-	}
+	width := (panels-1)*amxBlock + cols
+	to := &c.Data[i*c.RowStride+j : (i+s.rows-1)*c.RowStride+j+width][0]
+	f, h := from.first(i, j, s.rows, width), out.first(i, j, s.rows, width)
 	switch {
 	case s.rows > amxRows && cols > amxRows:
-		tiles22AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, h, 2*s.ldh, s.rows, cols, s.buf)
+		tiles22AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, f, 2*from.ld, h, 2*out.ld, s.rows, cols, s.buf)
 	case s.rows > amxRows:
-		tiles21AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, h, 2*s.ldh, s.rows, cols, s.buf)
+		tiles21AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, f, 2*from.ld, h, 2*out.ld, s.rows, cols, s.buf)
 	case cols > amxRows:
-		tiles12AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, h, 2*s.ldh, s.rows, cols, s.buf)
+		tiles12AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, f, 2*from.ld, h, 2*out.ld, s.rows, cols, s.buf)
 	default:
-		tiles11AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, h, 2*s.ldh, s.rows, cols, s.buf)
+		tiles11AMX(&config, panels, s.blocks, s.a, s.aRow, s.aStep, b, 4*s.pb, to, 4*s.ldc, s.acc, f, 2*from.ld, h, 2*out.ld, s.rows, cols, s.buf)
 	}
 }

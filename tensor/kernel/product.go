@@ -32,11 +32,12 @@ type tiles struct {
 	// prepare returns a (M,kc), M at most packM, where block can read it as it is; else it packs it into dst
 	// and returns nothing.
 	prepare func(dst []float32, a operand) operand
-	// block is product.block, and where out has data it rounds C into it; C itself is undefined then.
-	block func(c Mat, out half, kc int, bp []float32, acc bool, w work)
+	// block is product.block with C in bf16 where it begins or ends: unless acc, sums begin with from where it has
+	// data, and where out has data they are rounded into it, and C itself is undefined.
+	block func(c Mat, from, out half, kc int, bp []float32, acc bool, w work)
 }
 
-// half is where a result of bf16 goes: rows of the matrix C, ld elements apart, or nowhere.
+// half is C in bf16: rows ld elements apart, or nothing.
 type half struct {
 	data []uint16
 	ld   int
@@ -136,7 +137,7 @@ func (p *product) inner(kc int) int {
 	return p.steps(kc)
 }
 
-func (p *product) gemm(c Mat, out half, a, b operand, acc bool, ws []float32) {
+func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float32) {
 	if a.rows != c.Rows || b.cols != c.Cols || a.cols != b.rows {
 		panic("kernel: Gemm: shapes do not match")
 	}
@@ -154,14 +155,17 @@ func (p *product) gemm(c Mat, out half, a, b operand, acc bool, ws []float32) {
 		for k := 0; k < a.cols; k += p.kb {
 			k1 := min(k+p.kb, a.cols)
 			w.lhs = p.packBlockA(w.a, a.slice(i, i1, k, k1))
-			to := half{}
+			start, end := half{}, half{}
+			if k == 0 {
+				start = from
+			}
 			if k1 == a.cols {
-				to = out
+				end = out
 			}
 			for j := 0; j < c.Cols; j += nb {
 				j1 := min(j+nb, c.Cols)
 				p.packB(w.b, b.slice(k, k1, j, j1), p.steps(k1-k)*p.n)
-				p.block(c.Slice(i, i1, j, j1), to.slice(i, j), k1-k, w.b, acc || k > 0, w)
+				p.block(c.Slice(i, i1, j, j1), start.slice(i, j), end.slice(i, j), k1-k, w.b, acc || k > 0, w)
 			}
 		}
 	}
@@ -190,7 +194,7 @@ func (p *product) packWhole(dst []float32, b operand, j0, j1 int) {
 	}
 }
 
-func (p *product) gemmPacked(c Mat, out half, a operand, b []float32, k, n, j0 int, acc bool, ws []float32) {
+func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bool, ws []float32) {
 	if a.rows != c.Rows || a.cols != k || j0 < 0 || j0+c.Cols > n {
 		panic("kernel: GemmPacked: shapes do not match")
 	}
@@ -207,11 +211,7 @@ func (p *product) gemmPacked(c Mat, out half, a operand, b []float32, k, n, j0 i
 		for at := 0; at < k; at += p.kb {
 			end := min(at+p.kb, k)
 			w.lhs = p.packBlockA(w.a, a.slice(i, i1, at, end))
-			to := half{}
-			if end == k {
-				to = out
-			}
-			p.block(c.Slice(i, i1, 0, c.Cols), to.slice(i, 0), end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
+			p.block(c.Slice(i, i1, 0, c.Cols), half{}, half{}, end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
 		}
 	}
 }
@@ -279,10 +279,11 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 	return operand{}
 }
 
-// block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows.
-func (p *product) block(c Mat, out half, kc int, bp []float32, acc bool, w work) {
+// block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
+// tiles take from and out.
+func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w work) {
 	if p.tiles != nil {
-		p.tiles.block(c, out, kc, bp, acc, w)
+		p.tiles.block(c, from, out, kc, bp, acc, w)
 		return
 	}
 	pb := p.steps(kc) * p.n

@@ -19,9 +19,9 @@ func Sets() []Set {
 	return sets
 }
 
-// AVX2 returns the kernels of AVX2 with FMA, and whether this CPU can run them.
+// AVX2 returns the kernels of AVX2 with FMA and F16C, and whether this CPU can run them.
 func AVX2() (Set, bool) {
-	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 }
 
 // AVX512 returns the kernels of AVX-512 (F, BW, DQ and VL), and whether this CPU can run them. Its bf16
@@ -46,7 +46,7 @@ func AVX512AMX() (Set, bool) {
 
 var avx2Table = table{
 	name: "avx2",
-	f32:  &avx2F32, bf16: &avx2BF16,
+	f32:  &avx2F32, bf16: &avx2BF16, flash: &avx2Flash,
 	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,
 	normMul: normMulAVX2, normSub: normSubAVX2, mulAdd: mulAddAVX2, subMul: subMulAVX2,
 	dot: dotAVX2, sum: sumAVX2, sumSquares: sumSquaresAVX2,
@@ -57,11 +57,12 @@ var avx2Table = table{
 	geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
 	adamW: adamWAVX2, rope: ropeAVX2,
 	roundBF16: roundBF16AVX2, widenBF16: widenBF16AVX2, stochasticBF16: stochasticBF16AVX2,
+	roundF16: roundF16AVX2, widenF16: widenF16AVX2,
 }
 
 var avx512Table = table{
 	name: "avx512",
-	f32:  &avx512F32, bf16: &avx512Wide,
+	f32:  &avx512F32, bf16: &avx512Wide, flash: &avx512Flash,
 	add: addAVX512, mul: mulAVX512, axpy: axpyAVX512, scale: scaleAVX512,
 	normMul: normMulAVX512, normSub: normSubAVX512, mulAdd: mulAddAVX512, subMul: subMulAVX512,
 	dot: dotAVX512, sum: sumAVX512, sumSquares: sumSquaresAVX512,
@@ -72,6 +73,7 @@ var avx512Table = table{
 	geluTanh: geluTanhAVX512, geluTanhGrad: geluTanhGradAVX512,
 	adamW: adamWAVX512, rope: ropeAVX512,
 	roundBF16: roundBF16AVX512, widenBF16: widenBF16AVX512, stochasticBF16: stochasticBF16AVX512,
+	roundF16: roundF16AVX512, widenF16: widenF16AVX512,
 }
 
 // avx512BF16Table is avx512Table with VDPBF16PS.

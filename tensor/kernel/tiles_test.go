@@ -67,17 +67,30 @@ func TestGemmBF16Round(t *testing.T) {
 					}
 				}
 			}
-			acc := r.IntN(2) == 0
-			_, c := newC(r, m, n, 3, 0)
-			want := clone(c)
-			s.GemmBF16(want, a, b, acc, workspace(r, m, n, k))
 			ld := n + r.IntN(3)
 			const mark = 0x1234
 			out := make([]uint16, m*ld+8)
 			for i := range out {
 				out[i] = mark
 			}
-			s.GemmBF16Round(out, ld, c, a, b, acc, workspace(r, m, n, k))
+			to := RowMajorBF16(out, m, n, ld)
+			from := MatBF16{}
+			acc, place := r.IntN(2) == 0, r.IntN(2) == 0
+			_, c := newC(r, m, n, 3, 0)
+			want := clone(c)
+			if acc {
+				from = RowMajorBF16(make([]uint16, m*(n+2)), m, n, n+2)
+				if place {
+					from = to
+				}
+				for i := range m {
+					row := from.Half[i*from.RowStride:][:n]
+					roundBF16Generic(row, c.Data[i*c.RowStride:][:n])
+					widenBF16Generic(want.Data[i*c.RowStride:], row)
+				}
+			}
+			s.GemmBF16(want, a, b, acc, workspace(r, m, n, k))
+			s.GemmBF16Round(to, from, a, b, c, workspace(r, m, n, k))
 			for i, got := range out {
 				w := uint16(mark)
 				if row := i / max(ld, 1); row < m && i%max(ld, 1) < n {

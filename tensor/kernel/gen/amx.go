@@ -22,12 +22,12 @@ func amx() {
 
 // tiles emits the product with m and n tiles of A and B: one strip of at most 16·m rows of C by panels. A's tile
 // begins at a, rows aRow bytes apart; its next 32 k lie aStep bytes on. B's panels of blocks·16 pairs of 32 lie
-// bPanel bytes apart. C continues where acc, and begins with zeros where not; where half is not nil, it is rounded
-// into it by way of buf (32,32).
+// bPanel bytes apart. C continues where acc, else it begins with the bf16 of from, or where that is nil with zeros;
+// where half is not nil, it is rounded into it. Both go by way of buf (32,32).
 func tiles(m, n int) {
-	fn(fmt.Sprintf("tiles%d%d", m, n), "func(config *[64]byte, panels, blocks int, a *uint16, aRow, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, half *uint16, ldh, rows, cols int, buf *float32)")
+	fn(fmt.Sprintf("tiles%d%d", m, n), "func(config *[64]byte, panels, blocks int, a *uint16, aRow, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh, rows, cols int, buf *float32)")
 	const a0, b0 = 4, 6 // tile registers; C has 0 to 3
-	a, a1, aRow, aStep, b, bp, c, ldc, t, panels, stride, half := reg.RBX, reg.RAX, reg.RCX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13, reg.R15
+	a, a1, aRow, aStep, b, bp, c, ldc, t, panels, stride, from, half := reg.RBX, reg.RAX, reg.RCX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13, reg.R11, reg.R15
 	Load(Param("config"), t)
 	ldtilecfg(t)
 	Load(Param("panels"), panels)
@@ -36,12 +36,14 @@ func tiles(m, n int) {
 	Load(Param("b"), bp)
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
+	Load(Param("from"), from)
 	Load(Param("half"), half)
 	MOVQ(U32(128), stride)
 	Load(Param("cols"), t)
 	MOVQ(I32(-1), b)
 	BZHIQ(t, b, b)
 	KMOVD(b.As32(), reg.K1)
+	KSHIFTRD(Imm(16), reg.K1, reg.K2)
 	eachTile := func(base, stride reg.GPPhysical, f func(tile int, base reg.GPPhysical, disp byte)) {
 		for j := range n {
 			f(j, base, byte(64*j))
@@ -62,6 +64,28 @@ func tiles(m, n int) {
 	eachTile(c, ldc, func(tile int, base reg.GPPhysical, disp byte) { tileLoad(tile, base, ldc, disp) })
 	JMP(LabelRef("start"))
 	Label("fresh")
+	TESTQ(from, from)
+	JZ(LabelRef("zero"))
+	Load(Param("buf"), b)
+	Load(Param("rows"), t)
+	Load(Param("ldf"), a)
+	MOVQ(from, a1)
+	Label("widen")
+	VPMOVZXWD_Z(mem(a1, 0), reg.K1, z[0])
+	VPMOVZXWD_Z(mem(a1, 32), reg.K2, z[1])
+	VPSLLD(Imm(16), z[0], z[0])
+	VPSLLD(Imm(16), z[1], z[1])
+	VMOVUPS(z[0], mem(b, 0))
+	VMOVUPS(z[1], mem(b, 64))
+	ADDQ(stride, b)
+	ADDQ(a, a1)
+	DECQ(t)
+	JNE(LabelRef("widen"))
+	ADDQ(Imm(64), from)
+	Load(Param("buf"), b)
+	eachTile(b, stride, func(tile int, base reg.GPPhysical, disp byte) { tileLoad(tile, base, stride, disp) })
+	JMP(LabelRef("start"))
+	Label("zero")
 	for i := range m {
 		for j := range n {
 			tileZero(2*i + j)
