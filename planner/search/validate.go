@@ -52,6 +52,24 @@ func Frameworks(task string) []string {
 // Optimizers returns the names of the optimizers that are planned for.
 func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
 
+// frameworks are the values of Framework, our own where it runs.
+func (q *Question) frameworks() []string {
+	all := append([]string{"any"}, Frameworks(q.Task)...)
+	if q.Own {
+		all = append(all, Own)
+	}
+	return all
+}
+
+// precisions are the values of Hold.Precision. FP32 is for our own runs alone.
+func (q *Question) precisions() []string {
+	all := []string{"", "bf16", "fp16", "fp8"}
+	if q.Own {
+		all = append(all, "fp32")
+	}
+	return all
+}
+
 // tasksOf returns what a framework does.
 func tasksOf(framework string) []string {
 	var tasks []string
@@ -119,8 +137,8 @@ func (q *Question) normalize() error {
 		values []string
 	}{
 		{"task", &q.Task, []string{Train, Finetune, Serve}}, {"objective", &q.Objective, []string{Speed, Cost, Fewest}},
-		{"framework", &q.Framework, append([]string{"any"}, Frameworks(q.Task)...)},
-		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
+		{"framework", &q.Framework, q.frameworks()},
+		{"precision", &h.Precision, q.precisions()}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
 		{"offload", &h.Offload, []string{"", "none", "optimizer", "weights", "optimizer,weights"}}, {"adapter", &h.Adapter, []string{"", "none", "lora", "qlora"}},
 		{"optimizer", &h.Optimizer, append([]string{""}, Optimizers()...)}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
 		{"quant", &h.Quant, append([]string{""}, Quants()...)}, {"kv-type", &h.KVType, []string{"", "f16", "fp8", "q8_0", "q4_0"}},
@@ -137,7 +155,7 @@ func (q *Question) normalize() error {
 	if len(able) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
+	if q.Framework != "any" && q.Framework != Own && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
 	}
 	switch {
