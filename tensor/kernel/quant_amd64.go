@@ -9,8 +9,10 @@ import (
 )
 
 //go:generate go -C gen run . -set quant512 -out ../quant_vnni_amd64.s -stubs ../quant_vnni_amd64.go -pkg kernel
+//go:generate go -C gen run . -set quant2 -out ../quant_avx2_amd64.s -stubs ../quant_avx2_amd64.go -pkg kernel
 
-// quant returns the quantised kernels of a set: those with VNNI for AVX-512 where the CPU has it. All have the same bits.
+// quant returns the quantised kernels of a set: for AVX-512 those with VNNI, where the CPU has it, else those for AVX2 (with F16C, which
+// every CPU with AVX2 has). All have the same bits.
 func (s Set) quant() *quantTable {
 	switch {
 	case s.t.name == "generic":
@@ -18,7 +20,7 @@ func (s Set) quant() *quantTable {
 	case s.t.name != "avx2" && cpu.X86.HasAVX512VNNI:
 		return &vnniQuant
 	}
-	return &genericQuant
+	return &avx2Quant
 }
 
 var vnniQuant = quantTable{
@@ -28,28 +30,58 @@ var vnniQuant = quantTable{
 		}
 	},
 	gemm: func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int) {
-		micros := &microsQ4_0VNNI
-		switch t {
-		case quant.Q4_1:
-			micros = &microsQ4_1VNNI
-		case quant.Q8_0:
-			micros = &microsQ8_0VNNI
-		case quant.Q4_K:
-			micros = &microsQ4_KVNNI
-		case quant.Q6_K:
-			micros = &microsQ6_KVNNI
+		microsVNNI.of(t)[rows-1](blocks, &b[0], &a[0], lda, &c[0], ldc, cols)
+	},
+}
+
+// quantRows2 is the most rows of A that a micro-kernel for AVX2 takes.
+const quantRows2 = 4
+
+var avx2Quant = quantTable{
+	quantize: func(dst []byte, x []float32) {
+		if len(x) > 0 {
+			quantizeRowAVX2(&dst[0], &x[0], len(x)/QuantGroup)
 		}
-		micros[rows-1](blocks, &b[0], &a[0], lda, &c[0], ldc, cols)
+	},
+	gemm: func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int) {
+		for m := 0; m < rows; m += quantRows2 {
+			microsAVX2.of(t)[min(rows-m, quantRows2)-1](blocks, &b[0], &a[m*lda], lda, &c[m*ldc], ldc, cols)
+		}
 	},
 }
 
 // microsQuant are the micro-kernels of a format by their rows less one.
 type microsQuant [quantRows]func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)
 
-var (
-	microsQ4_0VNNI = microsQuant{quantQ4_0x1VNNI, quantQ4_0x2VNNI, quantQ4_0x3VNNI, quantQ4_0x4VNNI, quantQ4_0x5VNNI, quantQ4_0x6VNNI, quantQ4_0x7VNNI, quantQ4_0x8VNNI}
-	microsQ4_1VNNI = microsQuant{quantQ4_1x1VNNI, quantQ4_1x2VNNI, quantQ4_1x3VNNI, quantQ4_1x4VNNI, quantQ4_1x5VNNI, quantQ4_1x6VNNI, quantQ4_1x7VNNI, quantQ4_1x8VNNI}
-	microsQ8_0VNNI = microsQuant{quantQ8_0x1VNNI, quantQ8_0x2VNNI, quantQ8_0x3VNNI, quantQ8_0x4VNNI, quantQ8_0x5VNNI, quantQ8_0x6VNNI, quantQ8_0x7VNNI, quantQ8_0x8VNNI}
-	microsQ4_KVNNI = microsQuant{quantQ4_Kx1VNNI, quantQ4_Kx2VNNI, quantQ4_Kx3VNNI, quantQ4_Kx4VNNI, quantQ4_Kx5VNNI, quantQ4_Kx6VNNI, quantQ4_Kx7VNNI, quantQ4_Kx8VNNI}
-	microsQ6_KVNNI = microsQuant{quantQ6_Kx1VNNI, quantQ6_Kx2VNNI, quantQ6_Kx3VNNI, quantQ6_Kx4VNNI, quantQ6_Kx5VNNI, quantQ6_Kx6VNNI, quantQ6_Kx7VNNI, quantQ6_Kx8VNNI}
-)
+// quantSet is the micro-kernels of an instruction set.
+type quantSet struct{ q4_0, q4_1, q8_0, q4_K, q6_K microsQuant }
+
+func (s *quantSet) of(t quant.Type) *microsQuant {
+	switch t {
+	case quant.Q4_1:
+		return &s.q4_1
+	case quant.Q8_0:
+		return &s.q8_0
+	case quant.Q4_K:
+		return &s.q4_K
+	case quant.Q6_K:
+		return &s.q6_K
+	}
+	return &s.q4_0
+}
+
+var microsVNNI = quantSet{
+	q4_0: microsQuant{quantQ4_0x1VNNI, quantQ4_0x2VNNI, quantQ4_0x3VNNI, quantQ4_0x4VNNI, quantQ4_0x5VNNI, quantQ4_0x6VNNI, quantQ4_0x7VNNI, quantQ4_0x8VNNI},
+	q4_1: microsQuant{quantQ4_1x1VNNI, quantQ4_1x2VNNI, quantQ4_1x3VNNI, quantQ4_1x4VNNI, quantQ4_1x5VNNI, quantQ4_1x6VNNI, quantQ4_1x7VNNI, quantQ4_1x8VNNI},
+	q8_0: microsQuant{quantQ8_0x1VNNI, quantQ8_0x2VNNI, quantQ8_0x3VNNI, quantQ8_0x4VNNI, quantQ8_0x5VNNI, quantQ8_0x6VNNI, quantQ8_0x7VNNI, quantQ8_0x8VNNI},
+	q4_K: microsQuant{quantQ4_Kx1VNNI, quantQ4_Kx2VNNI, quantQ4_Kx3VNNI, quantQ4_Kx4VNNI, quantQ4_Kx5VNNI, quantQ4_Kx6VNNI, quantQ4_Kx7VNNI, quantQ4_Kx8VNNI},
+	q6_K: microsQuant{quantQ6_Kx1VNNI, quantQ6_Kx2VNNI, quantQ6_Kx3VNNI, quantQ6_Kx4VNNI, quantQ6_Kx5VNNI, quantQ6_Kx6VNNI, quantQ6_Kx7VNNI, quantQ6_Kx8VNNI},
+}
+
+var microsAVX2 = quantSet{
+	q4_0: microsQuant{quantQ4_0x1AVX2, quantQ4_0x2AVX2, quantQ4_0x3AVX2, quantQ4_0x4AVX2},
+	q4_1: microsQuant{quantQ4_1x1AVX2, quantQ4_1x2AVX2, quantQ4_1x3AVX2, quantQ4_1x4AVX2},
+	q8_0: microsQuant{quantQ8_0x1AVX2, quantQ8_0x2AVX2, quantQ8_0x3AVX2, quantQ8_0x4AVX2},
+	q4_K: microsQuant{quantQ4_Kx1AVX2, quantQ4_Kx2AVX2, quantQ4_Kx3AVX2, quantQ4_Kx4AVX2},
+	q6_K: microsQuant{quantQ6_Kx1AVX2, quantQ6_Kx2AVX2, quantQ6_Kx3AVX2, quantQ6_Kx4AVX2},
+}

@@ -322,6 +322,19 @@ func TestQuantPanics(t *testing.T) {
 	}
 }
 
+// BenchmarkPlainRead reads as many bytes as the weights of BenchmarkGemmQuant in Q4_0: the bound of a single row.
+func BenchmarkPlainRead(b *testing.B) {
+	x := make([]float32, 4096*4096*18/32/4)
+	for _, s := range Sets()[1:] {
+		b.Run(s.Name(), func(b *testing.B) {
+			b.SetBytes(int64(4 * len(x)))
+			for b.Loop() {
+				s.Max(x)
+			}
+		})
+	}
+}
+
 // BenchmarkGemmQuant measures rows × a matrix of 4096 × 4096: bytes are of packed weights, once a call.
 func BenchmarkGemmQuant(b *testing.B) {
 	r := newRand()
