@@ -24,6 +24,21 @@ func (s Set) quant() *quantTable {
 }
 
 var vnniQuant = quantTable{
+	halfRows: quantRows,
+	half: func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int) {
+		micros := &microsVNNI.f16
+		if t == quant.BF16 {
+			micros = &microsVNNI.bf16
+		}
+		micros[rows-1](k, &b[0], &a[0], 4*lda, &c[0], ldc, cols)
+	},
+	half4: func(t quant.Type, c, a []float32, b []byte, stride, k int) {
+		if t == quant.BF16 {
+			quantBF16x1by4VNNI(k, &b[0], stride, &a[0], &c[0])
+			return
+		}
+		quantF16x1by4VNNI(k, &b[0], stride, &a[0], &c[0])
+	},
 	quantize: func(dst []byte, x []float32) {
 		if len(x) > 0 {
 			quantizeRowVNNI(&dst[0], &x[0], len(x)/QuantGroup)
@@ -37,7 +52,25 @@ var vnniQuant = quantTable{
 // quantRows2 is the most rows of A that a micro-kernel for AVX2 takes.
 const quantRows2 = 4
 
+// halfRows2 is the same of F16 and BF16.
+const halfRows2 = 6
+
 var avx2Quant = quantTable{
+	halfRows: halfRows2,
+	half: func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int) {
+		micros := &microsAVX2.f16
+		if t == quant.BF16 {
+			micros = &microsAVX2.bf16
+		}
+		micros[rows-1](k, &b[0], &a[0], 4*lda, &c[0], ldc, cols)
+	},
+	half4: func(t quant.Type, c, a []float32, b []byte, stride, k int) {
+		if t == quant.BF16 {
+			quantBF16x1by4AVX2(k, &b[0], stride, &a[0], &c[0])
+			return
+		}
+		quantF16x1by4AVX2(k, &b[0], stride, &a[0], &c[0])
+	},
 	quantize: func(dst []byte, x []float32) {
 		if len(x) > 0 {
 			quantizeRowAVX2(&dst[0], &x[0], len(x)/QuantGroup)
@@ -54,7 +87,11 @@ var avx2Quant = quantTable{
 type microsQuant [quantRows]func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)
 
 // quantSet is the micro-kernels of an instruction set.
-type quantSet struct{ q4_0, q4_1, q8_0, q4_K, q6_K microsQuant }
+type quantSet struct {
+	q4_0, q4_1, q8_0, q4_K, q6_K microsQuant
+
+	f16, bf16 [quantRows]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int)
+}
 
 func (s *quantSet) of(t quant.Type) *microsQuant {
 	switch t {
@@ -76,6 +113,8 @@ var microsVNNI = quantSet{
 	q8_0: microsQuant{quantQ8_0x1VNNI, quantQ8_0x2VNNI, quantQ8_0x3VNNI, quantQ8_0x4VNNI, quantQ8_0x5VNNI, quantQ8_0x6VNNI, quantQ8_0x7VNNI, quantQ8_0x8VNNI},
 	q4_K: microsQuant{quantQ4_Kx1VNNI, quantQ4_Kx2VNNI, quantQ4_Kx3VNNI, quantQ4_Kx4VNNI, quantQ4_Kx5VNNI, quantQ4_Kx6VNNI, quantQ4_Kx7VNNI, quantQ4_Kx8VNNI},
 	q6_K: microsQuant{quantQ6_Kx1VNNI, quantQ6_Kx2VNNI, quantQ6_Kx3VNNI, quantQ6_Kx4VNNI, quantQ6_Kx5VNNI, quantQ6_Kx6VNNI, quantQ6_Kx7VNNI, quantQ6_Kx8VNNI},
+	f16:  [quantRows]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int){quantF16x1VNNI, quantF16x2VNNI, quantF16x3VNNI, quantF16x4VNNI, quantF16x5VNNI, quantF16x6VNNI, quantF16x7VNNI, quantF16x8VNNI},
+	bf16: [quantRows]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int){quantBF16x1VNNI, quantBF16x2VNNI, quantBF16x3VNNI, quantBF16x4VNNI, quantBF16x5VNNI, quantBF16x6VNNI, quantBF16x7VNNI, quantBF16x8VNNI},
 }
 
 var microsAVX2 = quantSet{
@@ -84,4 +123,6 @@ var microsAVX2 = quantSet{
 	q8_0: microsQuant{quantQ8_0x1AVX2, quantQ8_0x2AVX2, quantQ8_0x3AVX2, quantQ8_0x4AVX2},
 	q4_K: microsQuant{quantQ4_Kx1AVX2, quantQ4_Kx2AVX2, quantQ4_Kx3AVX2, quantQ4_Kx4AVX2},
 	q6_K: microsQuant{quantQ6_Kx1AVX2, quantQ6_Kx2AVX2, quantQ6_Kx3AVX2, quantQ6_Kx4AVX2},
+	f16:  [quantRows]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int){quantF16x1AVX2, quantF16x2AVX2, quantF16x3AVX2, quantF16x4AVX2, quantF16x5AVX2, quantF16x6AVX2},
+	bf16: [quantRows]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int){quantBF16x1AVX2, quantBF16x2AVX2, quantBF16x3AVX2, quantBF16x4AVX2, quantBF16x5AVX2, quantBF16x6AVX2},
 }

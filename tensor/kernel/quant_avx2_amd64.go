@@ -66,3 +66,45 @@ func quantQ6_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ6_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
+
+//go:noescape
+func quantBF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)

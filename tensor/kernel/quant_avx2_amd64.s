@@ -141,40 +141,6 @@ DATA avx2_quant_ones<>+24(SB)/4, $0x00010001
 DATA avx2_quant_ones<>+28(SB)/4, $0x00010001
 GLOBL avx2_quant_ones<>(SB), RODATA|NOPTR, $32
 
-DATA avx2_quant_masks<>+0(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+4(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+8(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+12(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+16(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+20(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+24(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+28(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+32(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+36(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+40(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+44(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+48(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+52(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+56(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+60(SB)/4, $0xffffffff
-DATA avx2_quant_masks<>+64(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+68(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+72(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+76(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+80(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+84(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+88(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+92(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+96(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+100(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+104(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+108(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+112(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+116(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+120(SB)/4, $0x00000000
-DATA avx2_quant_masks<>+124(SB)/4, $0x00000000
-GLOBL avx2_quant_masks<>(SB), RODATA|NOPTR, $128
-
 // func quantQ4_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantQ4_0x1AVX2(SB), NOSPLIT, $256-56
@@ -306,6 +272,40 @@ part:
 	VMASKMOVPS Y1, Y3, 32(SI)
 	VZEROUPPER
 	RET
+
+DATA avx2_quant_masks<>+0(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+4(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+8(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+12(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+16(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+20(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+24(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+28(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+32(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+36(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+40(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+44(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+48(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+52(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+56(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+60(SB)/4, $0xffffffff
+DATA avx2_quant_masks<>+64(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+68(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+72(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+76(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+80(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+84(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+88(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+92(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+96(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+100(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+104(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+108(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+112(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+116(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+120(SB)/4, $0x00000000
+DATA avx2_quant_masks<>+124(SB)/4, $0x00000000
+GLOBL avx2_quant_masks<>(SB), RODATA|NOPTR, $128
 
 // func quantQ4_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
@@ -10306,5 +10306,777 @@ part:
 	VMASKMOVPS Y0, Y2, (SI)
 	VMOVUPS    224(SP), Y1
 	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·quantF16x1AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	PREFETCHT0   2048(BX)
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x2AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x4AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (CX)(DX*4), Y13
+	VFMADD231PS  Y14, Y13, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y8, Y14, (SI)
+	VMASKMOVPS   Y9, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x6AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+loop:
+	VCVTPH2PS    (BX), Y14
+	VCVTPH2PS    16(BX), Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (CX)(DX*4), Y13
+	VFMADD231PS  Y14, Y13, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS (R8), Y13
+	VFMADD231PS  Y14, Y13, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, R8
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y8, Y14, (SI)
+	VMASKMOVPS   Y9, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y10, Y14, (SI)
+	VMASKMOVPS   Y11, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
+// Requires: AVX, F16C, FMA3
+TEXT ·quantF16x1by4AVX2(SB), NOSPLIT, $0-40
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   stride+16(FP), DX
+	MOVQ   a+24(FP), CX
+	MOVQ   c+32(FP), SI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop:
+	VBROADCASTSS (CX), Y15
+	VCVTPH2PS    (BX), Y8
+	VFMADD231PS  Y8, Y15, Y0
+	VCVTPH2PS    16(BX), Y9
+	VFMADD231PS  Y9, Y15, Y1
+	VCVTPH2PS    (BX)(DX*1), Y8
+	VFMADD231PS  Y8, Y15, Y2
+	VCVTPH2PS    16(BX)(DX*1), Y9
+	VFMADD231PS  Y9, Y15, Y3
+	VCVTPH2PS    (BX)(DX*2), Y8
+	VFMADD231PS  Y8, Y15, Y4
+	VCVTPH2PS    16(BX)(DX*2), Y9
+	VFMADD231PS  Y9, Y15, Y5
+	VCVTPH2PS    (BX)(R9*1), Y8
+	VFMADD231PS  Y8, Y15, Y6
+	VCVTPH2PS    16(BX)(R9*1), Y9
+	VFMADD231PS  Y9, Y15, Y7
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y1, 32(SI)
+	VMOVUPS      Y2, 64(SI)
+	VMOVUPS      Y3, 96(SI)
+	VMOVUPS      Y4, 128(SI)
+	VMOVUPS      Y5, 160(SI)
+	VMOVUPS      Y6, 192(SI)
+	VMOVUPS      Y7, 224(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantBF16x1AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	PREFETCHT0   2048(BX)
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x2AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x4AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (CX)(DX*4), Y13
+	VFMADD231PS  Y14, Y13, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y8, Y14, (SI)
+	VMASKMOVPS   Y9, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x6AVX2(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+loop:
+	VPMOVZXWD    (BX), Y14
+	VPSLLD       $0x10, Y14, Y14
+	VPMOVZXWD    16(BX), Y15
+	VPSLLD       $0x10, Y15, Y15
+	VBROADCASTSS (CX), Y13
+	VFMADD231PS  Y14, Y13, Y0
+	VFMADD231PS  Y15, Y13, Y1
+	VBROADCASTSS (CX)(DX*1), Y13
+	VFMADD231PS  Y14, Y13, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (CX)(DX*2), Y13
+	VFMADD231PS  Y14, Y13, Y4
+	VFMADD231PS  Y15, Y13, Y5
+	VBROADCASTSS (CX)(R9*1), Y13
+	VFMADD231PS  Y14, Y13, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (CX)(DX*4), Y13
+	VFMADD231PS  Y14, Y13, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS (R8), Y13
+	VFMADD231PS  Y14, Y13, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, R8
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	LEAQ         avx2_quant_masks<>+0(SB), R11
+	NEGQ         AX
+	VMOVDQU      64(R11)(AX*4), Y14
+	VMOVDQU      96(R11)(AX*4), Y15
+	VMASKMOVPS   Y0, Y14, (SI)
+	VMASKMOVPS   Y1, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y2, Y14, (SI)
+	VMASKMOVPS   Y3, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y4, Y14, (SI)
+	VMASKMOVPS   Y5, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y6, Y14, (SI)
+	VMASKMOVPS   Y7, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y8, Y14, (SI)
+	VMASKMOVPS   Y9, Y15, 32(SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   Y10, Y14, (SI)
+	VMASKMOVPS   Y11, Y15, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantBF16x1by4AVX2(SB), NOSPLIT, $0-40
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   stride+16(FP), DX
+	MOVQ   a+24(FP), CX
+	MOVQ   c+32(FP), SI
+	LEAQ   (DX)(DX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop:
+	VBROADCASTSS (CX), Y15
+	VPMOVZXWD    (BX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y8, Y15, Y0
+	VPMOVZXWD    16(BX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y15, Y1
+	VPMOVZXWD    (BX)(DX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y8, Y15, Y2
+	VPMOVZXWD    16(BX)(DX*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y15, Y3
+	VPMOVZXWD    (BX)(DX*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y8, Y15, Y4
+	VPMOVZXWD    16(BX)(DX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y15, Y5
+	VPMOVZXWD    (BX)(R9*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y8, Y15, Y6
+	VPMOVZXWD    16(BX)(R9*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y15, Y7
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y1, 32(SI)
+	VMOVUPS      Y2, 64(SI)
+	VMOVUPS      Y3, 96(SI)
+	VMOVUPS      Y4, 128(SI)
+	VMOVUPS      Y5, 160(SI)
+	VMOVUPS      Y6, 192(SI)
+	VMOVUPS      Y7, 224(SI)
 	VZEROUPPER
 	RET

@@ -237,6 +237,52 @@ func TestGemmQuant(t *testing.T) {
 	}
 }
 
+// TestGemmHalf compares every set with the generic one bit for bit, and that with a sum in float64.
+func TestGemmHalf(t *testing.T) {
+	r := newRand()
+	for _, typ := range []quant.Type{quant.F16, quant.BF16} {
+		for _, d := range [][3]int{{1, 16, 1}, {1, 150, 67}, {2, 33, 40}, {6, 20, 33}, {7, 16, 5}, {9, 70, 64}, {17, 48, 3}} {
+			m, n, k := d[0], d[1], d[2]
+			x, lda := random(r, m*(k+3)), k+3
+			values := random(r, n*k)
+			src := make([]byte, 2*n*k)
+			if err := quant.Encode(src, typ, values); err != nil {
+				t.Fatal(err)
+			}
+			quant.Decode(values, typ, src)
+			w := packedWeights(typ, src, n, k)
+			ldc := n + m%4
+			want := filled(m*ldc, guard)
+			Generic().GemmHalf(RowMajor(want, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
+			for row := range m {
+				for col := range n {
+					sum, size := 0.0, 0.0
+					for i := range k {
+						p := float64(values[col*k+i]) * float64(x[row*lda+i])
+						sum += p
+						size += math.Abs(p)
+					}
+					if e := math.Abs(float64(want[row*ldc+col]) - sum); e > float64(k)*0x1p-23*size {
+						t.Fatalf("%v %v: row %d, column %d: got %v, want %v", typ, d, row, col, want[row*ldc+col], sum)
+					}
+				}
+			}
+			for _, s := range Sets() {
+				got := filled(m*ldc, guard)
+				s.GemmHalf(RowMajor(got, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
+				if i := diffBits(got, want); i >= 0 {
+					t.Fatalf("%s %v %v: row %d, column %d: got %v, want %v", s.Name(), typ, d, i/ldc, i%ldc, got[i], want[i])
+				}
+				alone := filled(ldc, guard)
+				s.GemmHalf(RowMajor(alone, 1, n, ldc), RowMajor(x[(m-1)*lda:], 1, k, lda), w, 0)
+				if i := diffBits(alone, want[(m-1)*ldc:]); i >= 0 {
+					t.Fatalf("%s %v %v: the last row alone, column %d: got %v, want %v", s.Name(), typ, d, i, alone[i], want[(m-1)*ldc+i])
+				}
+			}
+		}
+	}
+}
+
 func filled(n int, x float32) []float32 {
 	s := make([]float32, n)
 	for i := range s {
@@ -286,6 +332,15 @@ func TestQuantAllocates(t *testing.T) {
 				s.GemmQuant(RowMajor(c, m, n, n), a, w, 0)
 			}); got != 0 {
 				t.Errorf("%s %v: %v allocations", s.Name(), typ, got)
+			}
+		}
+	}
+	w := packedWeights(quant.F16, make([]byte, 2*70*9), 70, 9)
+	x, c := random(r, 2*9), make([]float32, 2*70)
+	for _, s := range Sets() {
+		for m := 1; m <= 2; m++ {
+			if got := testing.AllocsPerRun(3, func() { s.GemmHalf(RowMajor(c, m, 70, 70), RowMajor(x, m, 9, 9), w, 0) }); got != 0 {
+				t.Errorf("%s F16 of %d rows: %v allocations", s.Name(), m, got)
 			}
 		}
 	}

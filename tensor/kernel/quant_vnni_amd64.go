@@ -126,3 +126,57 @@ func quantQ6_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ6_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
+
+//go:noescape
+func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)

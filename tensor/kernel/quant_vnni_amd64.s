@@ -9131,3 +9131,771 @@ half:
 	VMOVUPS       Z23, K1, (SI)
 	VZEROUPPER
 	RET
+
+// func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·quantF16x1VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	PREFETCHT0       2048(BX)
+	VFMADD231PS.BCST (CX), Z31, Z0
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x2VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x3VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x4VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x5VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x6VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x7VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	VFMADD231PS.BCST (R8)(DX*1), Z31, Z6
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z6, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantF16x8VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop:
+	VCVTPH2PS        (BX), Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	VFMADD231PS.BCST (R8)(DX*1), Z31, Z6
+	VFMADD231PS.BCST (R8)(DX*2), Z31, Z7
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z6, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z7, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·quantF16x1by4VNNI(SB), NOSPLIT, $0-40
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   stride+16(FP), DX
+	MOVQ   a+24(FP), CX
+	MOVQ   c+32(FP), SI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop:
+	VBROADCASTSS (CX), Z15
+	VCVTPH2PS    (BX), Z8
+	VFMADD231PS  Z8, Z15, Z0
+	VCVTPH2PS    (BX)(DX*1), Z8
+	VFMADD231PS  Z8, Z15, Z1
+	VCVTPH2PS    (BX)(DX*2), Z8
+	VFMADD231PS  Z8, Z15, Z2
+	VCVTPH2PS    (BX)(R9*1), Z8
+	VFMADD231PS  Z8, Z15, Z3
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z1, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z3, 192(SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·quantBF16x1VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	PREFETCHT0       2048(BX)
+	VFMADD231PS.BCST (CX), Z31, Z0
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x2VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x3VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x4VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x5VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x6VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x7VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	VFMADD231PS.BCST (R8)(DX*1), Z31, Z6
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z6, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantBF16x8VNNI(SB), NOSPLIT, $0-56
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	MOVQ   c+32(FP), SI
+	MOVQ   ldc+40(FP), DI
+	SHLQ   $0x02, DI
+	LEAQ   (DX)(DX*4), R8
+	ADDQ   CX, R8
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop:
+	VPMOVZXWD        (BX), Z31
+	VPSLLD           $0x10, Z31, Z31
+	VFMADD231PS.BCST (CX), Z31, Z0
+	VFMADD231PS.BCST (CX)(DX*1), Z31, Z1
+	VFMADD231PS.BCST (CX)(DX*2), Z31, Z2
+	VFMADD231PS.BCST (CX)(R9*1), Z31, Z3
+	VFMADD231PS.BCST (CX)(DX*4), Z31, Z4
+	VFMADD231PS.BCST (R8), Z31, Z5
+	VFMADD231PS.BCST (R8)(DX*1), Z31, Z6
+	VFMADD231PS.BCST (R8)(DX*2), Z31, Z7
+	ADDQ             $0x20, BX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R8
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+48(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z0, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z1, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z2, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z3, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z4, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z5, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z6, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z7, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantBF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·quantBF16x1by4VNNI(SB), NOSPLIT, $0-40
+	MOVQ   k+0(FP), AX
+	MOVQ   b+8(FP), BX
+	MOVQ   stride+16(FP), DX
+	MOVQ   a+24(FP), CX
+	MOVQ   c+32(FP), SI
+	LEAQ   (DX)(DX*2), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop:
+	VBROADCASTSS (CX), Z15
+	VPMOVZXWD    (BX), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z15, Z0
+	VPMOVZXWD    (BX)(DX*1), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z15, Z1
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z15, Z2
+	VPMOVZXWD    (BX)(R9*1), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z15, Z3
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, CX
+	DECQ         AX
+	JNE          loop
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z1, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z3, 192(SI)
+	VZEROUPPER
+	RET

@@ -33,6 +33,7 @@ func quantised(wide bool) {
 				newQuant512(f, rows)
 			}
 		}
+		quantHalves(wide)
 		return
 	}
 	set = "AVX2"
@@ -42,6 +43,7 @@ func quantised(wide bool) {
 			newQuant2(f, rows)
 		}
 	}
+	quantHalves(wide)
 }
 
 // quantLoop begins a micro-kernel and holds what it is called with.
@@ -52,8 +54,13 @@ type quantLoop struct {
 
 func newQuantLoop(format string, rows int) *quantLoop {
 	q := &quantLoop{reg.RAX, reg.RBX, reg.RCX, reg.R8, reg.RDX, reg.RSI, reg.RDI, rows}
-	fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)")
-	Load(Param("blocks"), q.blocks)
+	if format == "F16" || format == "BF16" {
+		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int)")
+		Load(Param("k"), q.blocks)
+	} else {
+		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)")
+		Load(Param("blocks"), q.blocks)
+	}
 	Load(Param("b"), q.b)
 	Load(Param("a"), q.a)
 	Load(Param("lda"), q.lda)

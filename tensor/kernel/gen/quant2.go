@@ -19,9 +19,8 @@ const (
 // quant2 is a micro-kernel that is being written.
 type quant2 struct {
 	*quantLoop
-	frame               Mem
-	low, sign, ones, mk Mem // constants of a register, and 16 ones, 16 zeros
-	high                Mem
+	frame                 Mem
+	low, high, sign, ones Mem // constants of a register
 }
 
 // group2 is how sums of codes, in registers 0 to 7, become sums of products.
@@ -47,14 +46,6 @@ var consts2 *quant2
 func newQuant2(format string, rows int) {
 	if consts2 == nil {
 		consts2 = &quant2{low: word2("low", 0x0f0f0f0f), high: word2("high", 0x30303030), sign: word2("sign", 0x80808080), ones: word2("ones", 0x00010001)}
-		consts2.mk = GLOBL("avx2_quant_masks", RODATA|NOPTR)
-		for i := range 32 {
-			w := uint32(0)
-			if i < 16 {
-				w = 0xffffffff
-			}
-			DATA(4*i, U32(w))
-		}
 	}
 	q := *consts2
 	q.quantLoop = newQuantLoop(format, rows)
@@ -333,7 +324,7 @@ func (q *quant2) store() {
 	})
 	ret()
 	Label("part")
-	LEAQ(q.mk, reg.R11)
+	LEAQ(quantMasks(), reg.R11)
 	NEGQ(reg.RAX)
 	for h := range 2 {
 		VMOVDQU(Mem{Base: reg.R11, Index: reg.RAX, Scale: 4, Disp: 64 + 32*h}, y[2+h])
