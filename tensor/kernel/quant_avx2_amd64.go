@@ -32,6 +32,30 @@ func quantQ4_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantQ5_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantQ8_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -42,6 +66,30 @@ func quantQ8_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ8_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -56,6 +104,18 @@ func quantQ4_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantQ5_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantQ6_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -66,6 +126,42 @@ func quantQ6_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ6_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)

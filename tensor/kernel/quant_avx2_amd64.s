@@ -78,11 +78,19 @@ loop:
 	VMOVD        X6, AX
 	VMOVD        X7, BX
 	LEAL         (AX)(BX*1), DX
+	VMOVSS       X3, 32(DI)
 	VXORPS       X8, X8, X8
 	VCVTSI2SSL   DX, X8, X8
 	VMULSS       X3, X8, X8
-	VMOVSS       X3, 32(DI)
 	VMOVSS       X8, 36(DI)
+	VXORPS       X8, X8, X8
+	VCVTSI2SSL   AX, X8, X8
+	VMULSS       X3, X8, X8
+	VMOVSS       X8, 52(DI)
+	VXORPS       X8, X8, X8
+	VCVTSI2SSL   BX, X8, X8
+	VMULSS       X3, X8, X8
+	VMOVSS       X8, 56(DI)
 	NEGL         AX
 	SHLL         $0x03, AX
 	MOVL         AX, 40(DI)
@@ -92,8 +100,7 @@ loop:
 	NEGL         DX
 	SHLL         $0x03, DX
 	MOVL         DX, 48(DI)
-	MOVL         $0x00000000, 52(DI)
-	MOVQ         $+0, 56(DI)
+	MOVL         $0x00000000, 60(DI)
 	ADDQ         $+64, DI
 	ADDQ         $+128, SI
 	DECQ         CX
@@ -111,6 +118,16 @@ DATA avx2_quant_low<>+24(SB)/4, $0x0f0f0f0f
 DATA avx2_quant_low<>+28(SB)/4, $0x0f0f0f0f
 GLOBL avx2_quant_low<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_quant_two<>+0(SB)/4, $0x03030303
+DATA avx2_quant_two<>+4(SB)/4, $0x03030303
+DATA avx2_quant_two<>+8(SB)/4, $0x03030303
+DATA avx2_quant_two<>+12(SB)/4, $0x03030303
+DATA avx2_quant_two<>+16(SB)/4, $0x03030303
+DATA avx2_quant_two<>+20(SB)/4, $0x03030303
+DATA avx2_quant_two<>+24(SB)/4, $0x03030303
+DATA avx2_quant_two<>+28(SB)/4, $0x03030303
+GLOBL avx2_quant_two<>(SB), RODATA|NOPTR, $32
+
 DATA avx2_quant_high<>+0(SB)/4, $0x30303030
 DATA avx2_quant_high<>+4(SB)/4, $0x30303030
 DATA avx2_quant_high<>+8(SB)/4, $0x30303030
@@ -120,6 +137,26 @@ DATA avx2_quant_high<>+20(SB)/4, $0x30303030
 DATA avx2_quant_high<>+24(SB)/4, $0x30303030
 DATA avx2_quant_high<>+28(SB)/4, $0x30303030
 GLOBL avx2_quant_high<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_quant_top16<>+0(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+4(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+8(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+12(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+16(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+20(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+24(SB)/4, $0x10101010
+DATA avx2_quant_top16<>+28(SB)/4, $0x10101010
+GLOBL avx2_quant_top16<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_quant_top4<>+0(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+4(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+8(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+12(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+16(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+20(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+24(SB)/4, $0x04040404
+DATA avx2_quant_top4<>+28(SB)/4, $0x04040404
+GLOBL avx2_quant_top4<>(SB), RODATA|NOPTR, $32
 
 DATA avx2_quant_sign<>+0(SB)/4, $0x80808080
 DATA avx2_quant_sign<>+4(SB)/4, $0x80808080
@@ -141,9 +178,29 @@ DATA avx2_quant_ones<>+24(SB)/4, $0x00010001
 DATA avx2_quant_ones<>+28(SB)/4, $0x00010001
 GLOBL avx2_quant_ones<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_quant_least<>+0(SB)/4, $0x00400000
+DATA avx2_quant_least<>+4(SB)/4, $0x00400000
+DATA avx2_quant_least<>+8(SB)/4, $0x00400000
+DATA avx2_quant_least<>+12(SB)/4, $0x00400000
+DATA avx2_quant_least<>+16(SB)/4, $0x00400000
+DATA avx2_quant_least<>+20(SB)/4, $0x00400000
+DATA avx2_quant_least<>+24(SB)/4, $0x00400000
+DATA avx2_quant_least<>+28(SB)/4, $0x00400000
+GLOBL avx2_quant_least<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_quant_half<>+0(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+4(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+8(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+12(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+16(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+20(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+24(SB)/4, $0x3f000000
+DATA avx2_quant_half<>+28(SB)/4, $0x3f000000
+GLOBL avx2_quant_half<>(SB), RODATA|NOPTR, $32
+
 // func quantQ4_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantQ4_0x1AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_0x1AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -309,7 +366,7 @@ GLOBL avx2_quant_masks<>(SB), RODATA|NOPTR, $128
 
 // func quantQ4_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_0x2AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_0x2AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -500,7 +557,7 @@ part:
 
 // func quantQ4_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_0x3AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_0x3AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -755,7 +812,7 @@ part:
 
 // func quantQ4_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_0x4AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_0x4AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -1075,7 +1132,7 @@ part:
 
 // func quantQ4_1x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantQ4_1x1AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_1x1AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -1210,7 +1267,7 @@ part:
 
 // func quantQ4_1x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_1x2AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_1x2AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -1405,7 +1462,7 @@ part:
 
 // func quantQ4_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_1x3AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_1x3AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -1665,7 +1722,7 @@ part:
 
 // func quantQ4_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_1x4AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_1x4AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -1989,9 +2046,2475 @@ part:
 	VZEROUPPER
 	RET
 
+// func quantQ5_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantQ5_0x1AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+352, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_0x2AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 48(CX)(DX*1), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+352, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_0x3AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 48(CX)(DX*1), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 48(CX)(DX*2), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+352, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_0x4AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VMOVDQU      Y6, 448(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VMOVDQU      Y7, 480(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 48(CX)(DX*1), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 48(CX)(DX*2), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 48(CX)(R9*1), Y13
+	VPSLLD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       448(SP), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       480(SP), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+352, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_1x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantQ5_1x1AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VCVTPH2PS    352(BX), Y10
+	VCVTPH2PS    368(BX), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+384, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_1x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_1x2AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VCVTPH2PS    352(BX), Y10
+	VCVTPH2PS    368(BX), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+384, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_1x3AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VCVTPH2PS    352(BX), Y10
+	VCVTPH2PS    368(BX), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+384, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_1x4AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VMOVDQU      Y6, 448(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VMOVDQU      Y7, 480(SP)
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      256(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      288(BX), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VCVTPH2PS    320(BX), Y8
+	VCVTPH2PS    336(BX), Y9
+	VCVTPH2PS    352(BX), Y10
+	VCVTPH2PS    368(BX), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       448(SP), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       480(SP), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+384, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
 // func quantQ8_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantQ8_0x1AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ8_0x1AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -2170,7 +4693,7 @@ part:
 
 // func quantQ8_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ8_0x2AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ8_0x2AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -2431,7 +4954,7 @@ part:
 
 // func quantQ8_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ8_0x3AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ8_0x3AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -2783,7 +5306,7 @@ part:
 
 // func quantQ8_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ8_0x4AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ8_0x4AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -3225,9 +5748,9131 @@ part:
 	VZEROUPPER
 	RET
 
+// func quantQ2_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantQ2_Kx1AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	LEAQ 64(BX), R11
+	LEAQ 320(BX), R12
+	MOVQ $+2, R13
+
+half:
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    (R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    8(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    16(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    32(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    40(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    48(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    64(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    72(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    80(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    88(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    96(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    104(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    112(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    120(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1344, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ2_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ2_Kx2AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	LEAQ 64(BX), R11
+	LEAQ 320(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    (R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    8(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    16(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    32(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    40(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    48(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    64(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    72(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    80(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    88(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    96(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    104(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    112(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    120(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1344, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ2_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ2_Kx3AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+
+loop:
+	LEAQ 64(BX), R11
+	LEAQ 320(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    (R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    8(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    16(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    32(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    40(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    48(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    64(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    72(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    80(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    88(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    96(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    104(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    112(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    120(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1344, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ2_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ2_Kx4AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	LEAQ 64(BX), R11
+	LEAQ 320(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    (R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    8(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    16(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    32(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    40(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    48(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    64(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    72(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    80(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    88(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    96(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    104(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 52(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 52(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 52(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 52(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    112(R11), Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    120(R11), Y9
+	VPSRLD       $0x04, Y9, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 56(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 56(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 56(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 56(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1344, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ3_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantQ3_Kx1AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 288(BX), R14
+	LEAQ 800(BX), R12
+	MOVQ $+2, R13
+
+half:
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    24(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    48(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    56(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    64(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    72(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    80(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    88(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    96(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    104(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVSXBD    112(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    120(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, R14
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1824, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ3_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ3_Kx2AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 288(BX), R14
+	LEAQ 800(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    24(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    48(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    56(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    64(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    72(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    80(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    88(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    96(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    104(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVSXBD    112(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    120(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, R14
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1824, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ3_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ3_Kx3AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 288(BX), R14
+	LEAQ 800(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    24(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    48(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    56(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    64(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    72(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    80(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    88(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    96(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    104(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVSXBD    112(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    120(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, R14
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1824, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ3_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ3_Kx4AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 288(BX), R14
+	LEAQ 800(BX), R12
+	MOVQ $+2, R13
+
+half:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 40(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    24(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 44(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 40(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x02, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x02, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    48(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    56(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 44(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    64(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    72(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 40(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      128(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      160(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    80(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    88(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 44(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    96(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    104(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 40(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 40(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 40(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 40(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        avx2_quant_two<>+0(SB), Y8, Y8
+	VMOVDQU      192(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x06, Y9, Y9
+	VPAND        avx2_quant_two<>+0(SB), Y9, Y9
+	VMOVDQU      224(R14), Y12
+	VPSRLW       $0x05, Y12, Y12
+	VPAND        avx2_quant_top4<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVSXBD    112(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    120(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 44(CX), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 44(CX)(DX*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 44(CX)(DX*2), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 44(CX)(R9*1), Y13
+	VPSRAD       $0x01, Y13, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, R14
+	ADDQ         $+128, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          half
+	ADDQ         $+1824, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
 // func quantQ4_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantQ4_Kx1AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_Kx1AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -3506,7 +15151,7 @@ part:
 
 // func quantQ4_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_Kx2AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_Kx2AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -3893,7 +15538,7 @@ part:
 
 // func quantQ4_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_Kx3AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_Kx3AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -4398,7 +16043,7 @@ part:
 
 // func quantQ4_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ4_Kx4AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ4_Kx4AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -5020,9 +16665,2390 @@ part:
 	VZEROUPPER
 	RET
 
+// func quantQ5_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantQ5_Kx1AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	LEAQ 320(BX), R14
+	LEAQ 64(BX), R11
+	LEAQ 832(BX), R12
+	MOVQ $+4, R13
+
+pair:
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	PREFETCHT0   4352(R12)
+	PREFETCHT0   4416(R12)
+	PREFETCHT0   4480(R12)
+	PREFETCHT0   4544(R12)
+	PREFETCHT0   4608(R12)
+	PREFETCHT0   4672(R12)
+	PREFETCHT0   4736(R12)
+	PREFETCHT0   4800(R12)
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    16(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPMOVZXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    48(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R14
+	ADDQ         $+64, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          pair
+	ADDQ         $+2880, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_Kx2AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	LEAQ 320(BX), R14
+	LEAQ 64(BX), R11
+	LEAQ 832(BX), R12
+	MOVQ $+4, R13
+
+pair:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    16(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPMOVZXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    48(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R14
+	ADDQ         $+64, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          pair
+	ADDQ         $+2880, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_Kx3AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+
+loop:
+	LEAQ 320(BX), R14
+	LEAQ 64(BX), R11
+	LEAQ 832(BX), R12
+	MOVQ $+4, R13
+
+pair:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    16(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPMOVZXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    48(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R14
+	ADDQ         $+64, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          pair
+	ADDQ         $+2880, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantQ5_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantQ5_Kx4AVX2(SB), NOSPLIT, $512-56
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+8(FP), BX
+	MOVQ    a+16(FP), CX
+	MOVQ    lda+24(FP), DX
+	MOVQ    c+32(FP), SI
+	MOVQ    ldc+40(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	LEAQ 320(BX), R14
+	LEAQ 64(BX), R11
+	LEAQ 832(BX), R12
+	MOVQ $+4, R13
+
+pair:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VMOVDQU      Y6, 448(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VMOVDQU      Y7, 480(SP)
+	VMOVDQU      256(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      (R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      32(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    16(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    24(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       448(SP), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       480(SP), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x04, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSLLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 256(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 288(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, 320(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VMOVDQU      Y3, 352(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VMOVDQU      Y4, 384(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VMOVDQU      Y5, 416(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VMOVDQU      Y6, 448(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VMOVDQU      Y7, 480(SP)
+	VMOVDQU      256(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      288(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VMOVDQU      320(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      352(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      384(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      416(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      448(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VMOVDQU      64(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y8, Y8
+	VMOVDQU      480(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VMOVDQU      96(R14), Y12
+	VPSRLW       $0x03, Y12, Y12
+	VPAND        avx2_quant_top16<>+0(SB), Y12, Y12
+	VPOR         Y12, Y9, Y9
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPMOVZXBD    32(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVZXBD    40(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VPMOVZXBD    48(R11), Y10
+	VCVTDQ2PS    Y10, Y10
+	VCVTPH2PS    32(BX), Y12
+	VMULPS       Y12, Y10, Y10
+	VPMOVZXBD    56(R11), Y11
+	VCVTDQ2PS    Y11, Y11
+	VCVTPH2PS    48(BX), Y12
+	VMULPS       Y12, Y11, Y11
+	VBROADCASTSS 32(CX), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       256(SP), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       288(SP), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFNMADD231PS Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       320(SP), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       352(SP), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFNMADD231PS Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       384(SP), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       416(SP), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFNMADD231PS Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       448(SP), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       480(SP), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFNMADD231PS Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+128, R14
+	ADDQ         $+64, R11
+	ADDQ         $+512, R12
+	DECQ         R13
+	JNE          pair
+	ADDQ         $+2880, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
 // func quantQ6_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantQ6_Kx1AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ6_Kx1AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -5879,7 +19905,7 @@ part:
 
 // func quantQ6_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ6_Kx2AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ6_Kx2AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -7032,7 +21058,7 @@ part:
 
 // func quantQ6_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ6_Kx3AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ6_Kx3AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -8509,7 +22535,7 @@ part:
 
 // func quantQ6_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·quantQ6_Kx4AVX2(SB), NOSPLIT, $256-56
+TEXT ·quantQ6_Kx4AVX2(SB), NOSPLIT, $512-56
 	MOVQ    blocks+0(FP), AX
 	MOVQ    b+8(FP), BX
 	MOVQ    a+16(FP), CX
@@ -10255,6 +24281,4290 @@ half:
 	DECQ         R13
 	JNE          half
 	ADDQ         $+3360, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_NLx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantIQ4_NLx1AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VCVTPH2PS    256(BX), Y8
+	VCVTPH2PS    272(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+288, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+DATA avx2_quant_iq4<>+0(SB)/4, $0x3f2d1801
+DATA avx2_quant_iq4<>+4(SB)/4, $0x766a5d4f
+DATA avx2_quant_iq4<>+8(SB)/4, $0xa6998d81
+DATA avx2_quant_iq4<>+12(SB)/4, $0xf1d9c5b5
+GLOBL avx2_quant_iq4<>(SB), RODATA|NOPTR, $16
+
+// func quantIQ4_NLx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_NLx2AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VCVTPH2PS    256(BX), Y8
+	VCVTPH2PS    272(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+288, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_NLx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_NLx3AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VCVTPH2PS    256(BX), Y8
+	VCVTPH2PS    272(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+288, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_NLx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_NLx4AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	LEAQ           (DX)(DX*2), R9
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VMOVUPS        Y0, 192(SP)
+	VMOVUPS        Y0, 224(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y7
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VCVTPH2PS    256(BX), Y8
+	VCVTPH2PS    272(BX), Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+288, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_XSx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantIQ4_XSx1AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 160(BX), R12
+	MOVQ $+8, R13
+
+group:
+	PREFETCHT0   4096(R12)
+	PREFETCHT0   4160(R12)
+	PREFETCHT0   4224(R12)
+	PREFETCHT0   4288(R12)
+	PREFETCHT0   4352(R12)
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+16, R11
+	ADDQ         $+256, R12
+	DECQ         R13
+	JNE          group
+	ADDQ         $+2208, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_XSx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_XSx2AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 160(BX), R12
+	MOVQ $+8, R13
+
+group:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+16, R11
+	ADDQ         $+256, R12
+	DECQ         R13
+	JNE          group
+	ADDQ         $+2208, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_XSx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_XSx3AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 160(BX), R12
+	MOVQ $+8, R13
+
+group:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+16, R11
+	ADDQ         $+256, R12
+	DECQ         R13
+	JNE          group
+	ADDQ         $+2208, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantIQ4_XSx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·quantIQ4_XSx4AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	LEAQ           (DX)(DX*2), R9
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VMOVUPS        Y0, 192(SP)
+	VMOVUPS        Y0, 224(SP)
+	VBROADCASTI128 avx2_quant_iq4<>+0(SB), Y15
+
+loop:
+	LEAQ 32(BX), R11
+	LEAQ 160(BX), R12
+	MOVQ $+8, R13
+
+group:
+	VMOVDQU      (R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y7
+	VMOVDQU      64(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      (R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      64(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(R12), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(R12), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VCVTPH2PS    (BX), Y12
+	VMULPS       Y12, Y8, Y8
+	VPMOVSXBD    8(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTPH2PS    16(BX), Y12
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+16, R11
+	ADDQ         $+256, R12
+	DECQ         R13
+	JNE          group
+	ADDQ         $+2208, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantMXFP4x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantMXFP4x1AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VBROADCASTI128 avx2_quant_e2m1<>+0(SB), Y15
+
+loop:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMOVZXBD    256(BX), Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPMAXUD      avx2_quant_least<>+0(SB), Y8, Y8
+	VMULPS       avx2_quant_half<>+0(SB), Y8, Y8
+	VPMOVZXBD    264(BX), Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPMAXUD      avx2_quant_least<>+0(SB), Y9, Y9
+	VMULPS       avx2_quant_half<>+0(SB), Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+272, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+DATA avx2_quant_e2m1<>+0(SB)/4, $0x83828180
+DATA avx2_quant_e2m1<>+4(SB)/4, $0x8c888684
+DATA avx2_quant_e2m1<>+8(SB)/4, $0x7d7e7f80
+DATA avx2_quant_e2m1<>+12(SB)/4, $0x74787a7c
+GLOBL avx2_quant_e2m1<>(SB), RODATA|NOPTR, $16
+
+// func quantMXFP4x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantMXFP4x2AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VBROADCASTI128 avx2_quant_e2m1<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMOVZXBD    256(BX), Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPMAXUD      avx2_quant_least<>+0(SB), Y8, Y8
+	VMULPS       avx2_quant_half<>+0(SB), Y8, Y8
+	VPMOVZXBD    264(BX), Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPMAXUD      avx2_quant_least<>+0(SB), Y9, Y9
+	VMULPS       avx2_quant_half<>+0(SB), Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+272, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantMXFP4x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantMXFP4x3AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VBROADCASTI128 avx2_quant_e2m1<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPMOVZXBD    256(BX), Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPMAXUD      avx2_quant_least<>+0(SB), Y8, Y8
+	VMULPS       avx2_quant_half<>+0(SB), Y8, Y8
+	VPMOVZXBD    264(BX), Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPMAXUD      avx2_quant_least<>+0(SB), Y9, Y9
+	VMULPS       avx2_quant_half<>+0(SB), Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+272, BX
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+48(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantMXFP4x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantMXFP4x4AVX2(SB), NOSPLIT, $512-56
+	MOVQ           blocks+0(FP), AX
+	MOVQ           b+8(FP), BX
+	MOVQ           a+16(FP), CX
+	MOVQ           lda+24(FP), DX
+	MOVQ           c+32(FP), SI
+	MOVQ           ldc+40(FP), DI
+	SHLQ           $0x02, DI
+	LEAQ           (DX)(DX*2), R9
+	VXORPS         Y0, Y0, Y0
+	VMOVUPS        Y0, (SP)
+	VMOVUPS        Y0, 32(SP)
+	VMOVUPS        Y0, 64(SP)
+	VMOVUPS        Y0, 96(SP)
+	VMOVUPS        Y0, 128(SP)
+	VMOVUPS        Y0, 160(SP)
+	VMOVUPS        Y0, 192(SP)
+	VMOVUPS        Y0, 224(SP)
+	VBROADCASTI128 avx2_quant_e2m1<>+0(SB), Y15
+
+loop:
+	VMOVDQU      (BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y7
+	VMOVDQU      64(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      (BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      64(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y8, Y8
+	VPSHUFB      Y8, Y15, Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        avx2_quant_low<>+0(SB), Y9, Y9
+	VPSHUFB      Y9, Y15, Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMOVZXBD    256(BX), Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPMAXUD      avx2_quant_least<>+0(SB), Y8, Y8
+	VMULPS       avx2_quant_half<>+0(SB), Y8, Y8
+	VPMOVZXBD    264(BX), Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPMAXUD      avx2_quant_least<>+0(SB), Y9, Y9
+	VMULPS       avx2_quant_half<>+0(SB), Y9, Y9
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VMOVUPS      Y6, 192(SP)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+272, BX
 	DECQ         AX
 	JNE          loop
 	MOVQ         cols+48(FP), AX

@@ -11,7 +11,7 @@ import (
 )
 
 // quantTypes are the formats that GemmQuant takes.
-var quantTypes = []quant.Type{quant.Q4_0, quant.Q4_1, quant.Q8_0, quant.Q4_K, quant.Q6_K}
+var quantTypes = []quant.Type{quant.Q4_0, quant.Q4_1, quant.Q5_0, quant.Q5_1, quant.Q8_0, quant.Q2_K, quant.Q3_K, quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL, quant.IQ4_XS, quant.MXFP4}
 
 // randomWeights returns rows of a file of n rows of k elements, any codes and scales.
 func randomWeights(r *rand.Rand, t quant.Type, n, k int) []byte {
@@ -29,7 +29,8 @@ func randomWeights(r *rand.Rand, t quant.Type, n, k int) []byte {
 		for i := range block { // any codes, with the scales that were found
 			block[i] = byte(r.Uint32())
 		}
-		keep := map[quant.Type][][2]int{quant.Q4_0: {{0, 2}}, quant.Q4_1: {{0, 4}}, quant.Q8_0: {{0, 2}}, quant.Q4_K: {{0, 4}}, quant.Q6_K: {{208, 210}}}
+		keep := map[quant.Type][][2]int{quant.Q4_0: {{0, 2}}, quant.Q4_1: {{0, 4}}, quant.Q5_0: {{0, 2}}, quant.Q5_1: {{0, 4}}, quant.Q8_0: {{0, 2}},
+			quant.Q2_K: {{80, 84}}, quant.Q3_K: {{108, 110}}, quant.Q4_K: {{0, 4}}, quant.Q5_K: {{0, 4}}, quant.Q6_K: {{208, 210}}, quant.IQ4_NL: {{0, 2}}, quant.IQ4_XS: {{0, 2}}, quant.MXFP4: {{0, 1}}}
 		for _, part := range keep[t] {
 			copy(block[part[0]:part[1]], scales[part[0]:])
 		}
@@ -59,11 +60,11 @@ func TestPackedWeights(t *testing.T) {
 				block := step * QuantGroup / p.elems
 				u.unpack(typ, w.panel(row, p)[block*p.bytes:][:p.bytes], step%(p.elems/QuantGroup))
 				for i, code := range u.codes[row%16] {
-					scale := u.scale[0][row%16]
-					if u.halves && i >= 16 {
-						scale = u.scale[1][row%16]
+					part := 0
+					if u.halves {
+						part = i / 16
 					}
-					got := float32(scale*float32(int32(code)-8*u.zero8)) + u.min[row%16]
+					got := float32(u.scale[part][row%16]*float32(int32(code)-u.zero)) + u.min[part][row%16]
 					if row >= n {
 						if got != 0 {
 							t.Fatalf("%v: row %d beyond the matrix has %v", typ, row, got)
@@ -158,8 +159,8 @@ func TestQuantizeRows(t *testing.T) {
 					t.Fatalf("row %d, group %d, element %d: %v is %d times %v", row, g, i, v, q, d)
 				}
 			}
-			if int(int32At(p[40:])+int32At(p[44:])) != -8*sum || int(int32At(p[48:])) != -8*sum || float(p[36:]) != float(p[32:])*float32(sum) {
-				t.Fatalf("row %d, group %d: sums % x of %d", row, g, p[32:52], sum)
+			if int(int32At(p[40:])+int32At(p[44:])) != -8*sum || int(int32At(p[48:])) != -8*sum || float(p[36:]) != float(p[32:])*float32(sum) || float(p[52:]) != float(p[32:])*float32(int32At(p[40:])/-8) || float(p[56:]) != float(p[32:])*float32(int32At(p[44:])/-8) {
+				t.Fatalf("row %d, group %d: sums % x of %d", row, g, p[32:60], sum)
 			}
 		}
 	}

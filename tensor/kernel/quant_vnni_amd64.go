@@ -56,6 +56,54 @@ func quantQ4_1x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantQ5_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantQ8_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -78,6 +126,54 @@ func quantQ8_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ8_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -104,6 +200,30 @@ func quantQ4_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantQ5_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantQ6_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -126,6 +246,78 @@ func quantQ6_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ6_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)

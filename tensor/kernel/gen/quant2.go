@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math/bits"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -19,17 +21,19 @@ const (
 // quant2 is a micro-kernel that is being written.
 type quant2 struct {
 	*quantLoop
-	frame                 Mem
-	low, high, sign, ones Mem // constants of a register
+	frame, spilled       Mem
+	low, two, sign, ones Mem // constants of a register
+	top16, top4, high    Mem
+	least, half          Mem
 }
 
 // group2 is how sums of codes, in registers 0 to 7, become sums of products.
 type group2 struct {
 	words bool // they are of 16 bits
-	sum   int  // where in a group what takes the zero point away is; 0 for nothing
-	zero  int  // an eighth of the zero point is 1<<zero
-	mins  bool // minima are in the last two code registers
-	sub   bool // and are taken away
+	spill bool // and those of the codes before are in the frame, of 32 bits
+	zero  int  // the zero point, a power of two from 4 on, or 0
+	half  int  // 1 for the first half of a group alone, 2 for the last, 0 for all of it
+	min   int  // 1 if minima, in the last two code registers, are added; −1 if they are taken away
 }
 
 func word2(name string, w uint32) Mem {
@@ -45,54 +49,92 @@ var consts2 *quant2
 
 func newQuant2(format string, rows int) {
 	if consts2 == nil {
-		consts2 = &quant2{low: word2("low", 0x0f0f0f0f), high: word2("high", 0x30303030), sign: word2("sign", 0x80808080), ones: word2("ones", 0x00010001)}
+		consts2 = &quant2{low: word2("low", 0x0f0f0f0f), two: word2("two", 0x03030303), high: word2("high", 0x30303030), top16: word2("top16", 0x10101010),
+			top4: word2("top4", 0x04040404), sign: word2("sign", 0x80808080), ones: word2("ones", 0x00010001), least: word2("least", 0x00400000), half: word2("half", 0x3f000000)}
 	}
 	q := *consts2
 	q.quantLoop = newQuantLoop(format, rows)
-	q.frame = AllocLocal(64 * quantRows2)
+	q.frame = AllocLocal(2 * 64 * quantRows2)
+	q.spilled = q.frame.Offset(64 * quantRows2)
 	VXORPS(y[0], y[0], y[0])
 	for i := range 2 * rows {
 		VMOVUPS(y[0], q.frame.Offset(32*i))
 	}
+	switch format {
+	case "IQ4_NL", "IQ4_XS":
+		VBROADCASTI128(quantValues("iq4", valuesIQ4), y[15])
+	case "MXFP4":
+		VBROADCASTI128(quantValues("e2m1", valuesE2M1), y[15])
+	}
 	Label("loop")
+	small := func(bytes int, g group2, sum func()) {
+		q.prefetch(bytes)
+		sum()
+		q.finish(g)
+		q.next()
+		ADDQ(I32(bytes), q.b)
+	}
 	switch format {
 	case "Q4_0":
-		q.prefetch(q.b, 288)
-		q.nibbles(q.b, 4, true, true)
-		q.scales(mem(q.b, 256), 0)
-		q.finish(group2{words: true, sum: groupAll})
-		q.next()
-		ADDQ(I32(288), q.b)
+		small(288, group2{words: true, zero: 8}, func() {
+			q.nibbles(q.b, 4, true, true)
+			q.scales(mem(q.b, 256), 0)
+		})
 	case "Q4_1":
-		q.prefetch(q.b, 320)
-		q.nibbles(q.b, 4, true, true)
-		q.scales(mem(q.b, 256), 0)
-		q.scales(mem(q.b, 288), 2)
-		q.finish(group2{words: true, mins: true})
-		q.next()
-		ADDQ(I32(320), q.b)
+		small(320, group2{words: true, min: 1}, func() {
+			q.nibbles(q.b, 4, true, true)
+			q.scales(mem(q.b, 256), 0)
+			q.scales(mem(q.b, 288), 2)
+		})
+	case "Q5_0":
+		small(352, group2{words: true, spill: true, zero: 16}, func() {
+			q.fives(q.nibble(q.b), mem(q.b, 256))
+			q.scales(mem(q.b, 320), 0)
+		})
+	case "Q5_1":
+		small(384, group2{words: true, spill: true, min: 1}, func() {
+			q.fives(q.nibble(q.b), mem(q.b, 256))
+			q.scales(mem(q.b, 320), 0)
+			q.scales(mem(q.b, 352), 2)
+		})
 	case "Q8_0":
-		q.prefetch(q.b, 544)
-		q.bytes()
-		q.scales(mem(q.b, 512), 0)
-		q.finish(group2{})
-		q.next()
-		ADDQ(I32(544), q.b)
+		small(544, group2{}, func() {
+			q.signed(func(j, h int, code reg.VecPhysical) { VMOVDQU(mem(q.b, 64*j+32*h), code) })
+			q.scales(mem(q.b, 512), 0)
+		})
+	case "IQ4_NL":
+		small(288, group2{}, func() {
+			q.signed(q.value(q.b))
+			q.scales(mem(q.b, 256), 0)
+		})
+	case "MXFP4":
+		small(272, group2{}, func() {
+			q.signed(q.value(q.b))
+			for h := range 2 {
+				r := y[codes2+h]
+				VPMOVZXBD(mem(q.b, 256+8*h), r)
+				VPSLLD(Imm(23), r, r)
+				VPMAXUD(q.least, r, r)
+				VMULPS(q.half, r, r)
+			}
+		})
+	case "Q2_K":
+		q.blockTwo(false)
+	case "Q3_K":
+		q.blockTwo(true)
 	case "Q4_K":
-		q.blockQ4_K()
+		q.blockPairs(false)
+	case "Q5_K":
+		q.blockPairs(true)
 	case "Q6_K":
 		q.blockQ6_K()
+	case "IQ4_XS":
+		q.blockIQ4_XS()
 	}
 	DECQ(q.blocks)
 	JNE(LabelRef("loop"))
 	q.store()
 	ret()
-}
-
-func (q *quant2) prefetch(b reg.GPPhysical, bytes int) {
-	for at := 0; q.rows == 1 && at < bytes; at += 64 {
-		PREFETCHT0(mem(b, 4096+at))
-	}
 }
 
 // madd adds the products of a row's dword and the codes of both halves to sums of 16 bits, or begins them.
@@ -141,11 +183,71 @@ func (q *quant2) nibbles(b reg.GPPhysical, n int, low, high bool) {
 	}
 }
 
-// bytes sums the products of the codes of Q8_0, signed: their magnitudes by the activations with their signs.
-func (q *quant2) bytes() {
+// nibble makes codes j of nibbles: 0 to 3 the low ones of four registers, 4 to 7 the high.
+func (q *quant2) nibble(b reg.GPPhysical) func(j, h int, code reg.VecPhysical) {
+	return func(j, h int, code reg.VecPhysical) {
+		VMOVDQU(mem(b, j%4*64+32*h), code)
+		if j >= 4 {
+			VPSRLW(Imm(4), code, code)
+		}
+		VPAND(q.low, code, code)
+	}
+}
+
+// value looks up what nibbles stand for, in the table in register 15.
+func (q *quant2) value(b reg.GPPhysical) func(j, h int, code reg.VecPhysical) {
+	nibble := q.nibble(b)
+	return func(j, h int, code reg.VecPhysical) {
+		nibble(j, h, code)
+		VPSHUFB(code, y[15], code)
+	}
+}
+
+// topped adds top bits to codes, as their bit to, whose mask is high.
+func (q *quant2) topped(code func(j, h int, code reg.VecPhysical), tops Mem, to int, high Mem) func(j, h int, code reg.VecPhysical) {
+	return func(j, h int, r reg.VecPhysical) {
+		code(j, h, r)
+		t := y[free2]
+		VMOVDQU(tops.Offset(32*h), t)
+		if j < to {
+			VPSLLW(Imm(uint64(to-j)), t, t)
+		}
+		if j > to {
+			VPSRLW(Imm(uint64(j-to)), t, t)
+		}
+		VPAND(high, t, t)
+		VPOR(t, r, r)
+	}
+}
+
+// words sums the products of codes from to end, which must be few and small enough, in 16 bits.
+func (q *quant2) words(code func(j, h int, code reg.VecPhysical), from, end int) {
+	for j := from; j < end; j++ {
+		for h := range 2 {
+			code(j, h, y[codes2+h])
+		}
+		for r := range q.rows {
+			q.madd(r, 4*j, codes2, j == from)
+		}
+	}
+}
+
+// fives sums the products of codes of five bits: eight would not fit, so the first four go to the frame.
+func (q *quant2) fives(nibble func(j, h int, code reg.VecPhysical), tops Mem) {
+	code := q.topped(nibble, tops, 4, q.top16)
+	q.words(code, 0, 4)
+	for i := range 2 * q.rows {
+		VPMADDWD(q.ones, y[i], y[i])
+		VMOVDQU(y[i], q.spilled.Offset(32*i))
+	}
+	q.words(code, 4, 8)
+}
+
+// signed sums the products of codes that are bytes plus 128: their magnitudes by the activations with their signs.
+func (q *quant2) signed(code func(j, h int, code reg.VecPhysical)) {
 	for j := range 8 {
 		for h := range 2 {
-			VMOVDQU(mem(q.b, 64*j+32*h), y[codes2+h])
+			code(j, h, y[codes2+h])
 			VPXOR(q.sign, y[codes2+h], y[codes2+h])
 			VPABSB(y[codes2+h], y[codes2+2+h])
 		}
@@ -175,12 +277,20 @@ func (q *quant2) scales(from Mem, at int) {
 
 // finish continues the sums of products: scales are in the first two code registers, minima in the others.
 func (q *quant2) finish(g group2) {
+	sum, part := groupAll, groupSum
+	if g.half > 0 {
+		sum, part = groupLow+4*(g.half-1), groupSums+4*(g.half-1)
+	}
 	for r := range q.rows {
 		VBROADCASTSS(q.row(r, groupScale), y[free2])
-		if g.sum > 0 {
-			VPBROADCASTD(q.row(r, g.sum), y[free2+1])
-			if g.zero > 0 {
-				VPSLLD(Imm(uint64(g.zero)), y[free2+1], y[free2+1])
+		if g.zero > 0 {
+			t := y[free2+1]
+			VPBROADCASTD(q.row(r, sum), t)
+			if g.zero < 8 {
+				VPSRAD(Imm(1), t, t)
+			}
+			if g.zero > 8 {
+				VPSLLD(Imm(uint64(bits.TrailingZeros(uint(g.zero/8)))), t, t)
 			}
 		}
 		for h := range 2 {
@@ -189,19 +299,22 @@ func (q *quant2) finish(g group2) {
 			if g.words {
 				VPMADDWD(q.ones, sum, sum)
 			}
-			if g.sum > 0 {
+			if g.spill {
+				VPADDD(q.spilled.Offset(64*r+32*h), sum, sum)
+			}
+			if g.zero > 0 {
 				VPADDD(y[free2+1], sum, sum)
 			}
 			VCVTDQ2PS(sum, sum)
 			VMULPS(y[free2], y[codes2+h], s)
 			VFMADD213PS(acc, s, sum)
-			if g.mins {
-				VBROADCASTSS(q.row(r, groupSum), s)
-				if g.sub {
-					VFNMADD231PS(s, y[codes2+2+h], sum)
-				} else {
-					VFMADD231PS(s, y[codes2+2+h], sum)
-				}
+			switch g.min {
+			case 1:
+				VBROADCASTSS(q.row(r, part), s)
+				VFMADD231PS(s, y[codes2+2+h], sum)
+			case -1:
+				VBROADCASTSS(q.row(r, part), s)
+				VFNMADD231PS(s, y[codes2+2+h], sum)
 			}
 			VMOVUPS(sum, acc)
 		}
@@ -223,25 +336,128 @@ func (q *quant2) products(bytes, halves Mem, at int, signed bool) {
 	}
 }
 
-func (q *quant2) blockQ4_K() {
-	scales, qs, pairs := reg.R11, reg.R12, reg.R13
+// blockPairs walks over four pairs of groups of Q4_K or Q5_K.
+func (q *quant2) blockPairs(five bool) {
+	scales, qs, pairs, tops := reg.R11, reg.R12, reg.R13, reg.R14
+	bytes, codes, ahead := 2368, 320, 592
+	if five {
+		bytes, codes, ahead = 2880, 832, 720
+		LEAQ(mem(q.b, 320), tops)
+	}
 	LEAQ(mem(q.b, 64), scales)
-	LEAQ(mem(q.b, 320), qs)
+	LEAQ(mem(q.b, codes), qs)
 	MOVQ(I32(4), pairs)
 	Label("pair")
-	q.prefetch(qs, 592)
+	q.prefetchAt(qs, ahead)
 	for half := range 2 {
-		q.nibbles(qs, 8, half == 0, half == 1)
+		if five {
+			q.fives(func(j, h int, code reg.VecPhysical) {
+				VMOVDQU(mem(qs, 64*j+32*h), code)
+				if half == 1 {
+					VPSRLW(Imm(4), code, code)
+				}
+				VPAND(q.low, code, code)
+			}, mem(tops, 64*half))
+		} else {
+			q.nibbles(qs, 8, half == 0, half == 1)
+		}
 		q.products(mem(scales, 32*half), mem(q.b, 0), 0, false)
 		q.products(mem(scales, 32*half+16), mem(q.b, 32), 2, false)
-		q.finish(group2{words: true, mins: true, sub: true})
+		q.finish(group2{words: true, spill: five, min: -1})
 		q.next()
+	}
+	if five {
+		ADDQ(I32(128), tops)
 	}
 	ADDQ(I32(64), scales)
 	ADDQ(I32(512), qs)
 	DECQ(pairs)
 	JNE(LabelRef("pair"))
-	ADDQ(I32(2368), q.b)
+	ADDQ(I32(bytes), q.b)
+}
+
+// blockTwo walks over two halves of four groups each of Q2_K, or of Q3_K, which has top bits.
+func (q *quant2) blockTwo(three bool) {
+	scales, qs, halves, tops := reg.R11, reg.R12, reg.R13, reg.R14
+	if three {
+		LEAQ(mem(q.b, 32), scales)
+		LEAQ(mem(q.b, 288), tops)
+		LEAQ(mem(q.b, 800), qs)
+	} else {
+		LEAQ(mem(q.b, 64), scales)
+		LEAQ(mem(q.b, 320), qs)
+	}
+	MOVQ(I32(2), halves)
+	Label("half")
+	for quarter := range 4 {
+		q.prefetchAt(qs, 200)
+		code := func(j, h int, code reg.VecPhysical) {
+			VMOVDQU(mem(qs, 64*j+32*h), code)
+			if quarter > 0 {
+				VPSRLW(Imm(uint64(2*quarter)), code, code)
+			}
+			VPAND(q.two, code, code)
+		}
+		for p := range 2 {
+			bytes := mem(scales, 32*quarter+16*p)
+			if three {
+				q.words(q.topped(code, mem(tops, 64*quarter), 2, q.top4), 4*p, 4*p+4)
+				q.products(bytes, mem(q.b, 0), 0, true)
+				q.finish(group2{words: true, zero: 4, half: 1 + p})
+				continue
+			}
+			q.words(code, 4*p, 4*p+4)
+			q.scalesAndMins(bytes)
+			q.finish(group2{words: true, half: 1 + p, min: -1})
+		}
+		q.next()
+	}
+	if three {
+		ADDQ(I32(256), tops)
+	}
+	ADDQ(I32(128), scales)
+	ADDQ(I32(512), qs)
+	DECQ(halves)
+	JNE(LabelRef("half"))
+	if three {
+		ADDQ(I32(1824), q.b)
+	} else {
+		ADDQ(I32(1344), q.b)
+	}
+}
+
+// scalesAndMins makes the code registers the products of Q2_K's scales, low in a byte, and mins, high, with the block's.
+func (q *quant2) scalesAndMins(bytes Mem) {
+	for h := range 2 {
+		s, m := y[codes2+h], y[codes2+2+h]
+		VPMOVZXBD(bytes.Offset(8*h), s)
+		VPSRLD(Imm(4), s, m)
+		VPAND(q.low, s, s)
+		for i, r := range []reg.VecPhysical{s, m} {
+			VCVTDQ2PS(r, r)
+			VCVTPH2PS(mem(q.b, 32*i+16*h), y[free2])
+			VMULPS(y[free2], r, r)
+		}
+	}
+}
+
+// blockIQ4_XS walks over eight groups.
+func (q *quant2) blockIQ4_XS() {
+	scales, qs, groups := reg.R11, reg.R12, reg.R13
+	LEAQ(mem(q.b, 32), scales)
+	LEAQ(mem(q.b, 160), qs)
+	MOVQ(I32(8), groups)
+	Label("group")
+	q.prefetchAt(qs, 276)
+	q.signed(q.value(qs))
+	q.products(mem(scales, 0), mem(q.b, 0), 0, true)
+	q.finish(group2{})
+	q.next()
+	ADDQ(I32(16), scales)
+	ADDQ(I32(256), qs)
+	DECQ(groups)
+	JNE(LabelRef("group"))
+	ADDQ(I32(2208), q.b)
 }
 
 // blockQ6_K sums pairs of products in 16 bits, two dwords at a time: four would not fit.
@@ -252,7 +468,7 @@ func (q *quant2) blockQ6_K() {
 	MOVQ(I32(2), halves)
 	Label("half")
 	for quarter := range 4 {
-		q.prefetch(qs, 420)
+		q.prefetchAt(qs, 420)
 		for half := range 2 {
 			for j := 4 * half; j < 4*half+4; j += 2 {
 				for i := range 2 {
@@ -278,7 +494,7 @@ func (q *quant2) blockQ6_K() {
 				}
 			}
 			q.products(mem(scales, 32*quarter+16*half), mem(q.b, 0), 0, true)
-			q.finish(group2{sum: groupLow + 4*half, zero: 2})
+			q.finish(group2{zero: 32, half: 1 + half})
 		}
 		q.next()
 	}
