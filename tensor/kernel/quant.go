@@ -218,7 +218,6 @@ type quantTable struct {
 	// of C, ldc elements apart.
 	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
 
-	halfRows int // the most rows that half takes
 	// half is gemm with float32 rows and panels of F16 or BF16.
 	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
 	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.

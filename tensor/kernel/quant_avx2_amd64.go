@@ -14,9 +14,6 @@ func quantQ4_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -24,9 +21,6 @@ func quantQ4_1x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ4_1x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -38,9 +32,6 @@ func quantQ5_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ5_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ5_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ5_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -48,9 +39,6 @@ func quantQ5_1x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ5_1x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_1x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ5_1x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -62,9 +50,6 @@ func quantQ8_0x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ8_0x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ8_0x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ8_0x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -72,9 +57,6 @@ func quantQ2_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ2_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ2_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ2_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -86,9 +68,6 @@ func quantQ3_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ3_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ3_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ3_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -96,9 +75,6 @@ func quantQ4_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ4_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -110,9 +86,6 @@ func quantQ5_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ5_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ5_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ5_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -120,9 +93,6 @@ func quantQ6_Kx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 
 //go:noescape
 func quantQ6_Kx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ6_Kx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -134,9 +104,6 @@ func quantIQ4_NLx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc in
 func quantIQ4_NLx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantIQ4_NLx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantIQ4_NLx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -144,9 +111,6 @@ func quantIQ4_XSx1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc in
 
 //go:noescape
 func quantIQ4_XSx2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_XSx3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantIQ4_XSx4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -158,9 +122,6 @@ func quantMXFP4x1AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int
 func quantMXFP4x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantMXFP4x3AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantMXFP4x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -170,16 +131,7 @@ func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, co
 func quantF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
@@ -191,16 +143,7 @@ func quantBF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, c
 func quantBF16x2AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantBF16x3AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantBF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantBF16x5AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantBF16x6AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantBF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)

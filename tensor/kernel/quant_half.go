@@ -38,8 +38,8 @@ func (s Set) GemmHalf(c, a Mat, w QuantWeights, n0 int) {
 		t.half4(w.Type, c.Data[n:], a.Data, w.Data[(n0+n)/QuantPanel*stride:], stride, w.K)
 	}
 	for ; n < c.Cols; n += QuantPanel {
-		for m := 0; m < c.Rows; m += t.halfRows {
-			t.half(w.Type, min(c.Rows-m, t.halfRows), min(c.Cols-n, QuantPanel), c.Data[m*c.RowStride+n:], c.RowStride, a.Data[m*a.RowStride:], a.RowStride, w.panel(n0+n, p), w.K)
+		for m := 0; m < c.Rows; m += quantRows {
+			t.half(w.Type, min(c.Rows-m, quantRows), min(c.Cols-n, QuantPanel), c.Data[m*c.RowStride+n:], c.RowStride, a.Data[m*a.RowStride:], a.RowStride, w.panel(n0+n, p), w.K)
 		}
 	}
 }

@@ -14,19 +14,7 @@ func quantQ4_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -38,19 +26,7 @@ func quantQ4_1x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_1x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_1x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_1x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -62,19 +38,7 @@ func quantQ5_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ5_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ5_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ5_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ5_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -86,19 +50,7 @@ func quantQ5_1x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ5_1x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ5_1x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ5_1x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_1x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_1x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_1x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ5_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -110,19 +62,7 @@ func quantQ8_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ8_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ8_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ8_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ8_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ8_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ8_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ8_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -134,19 +74,7 @@ func quantQ2_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ2_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ2_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ2_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ2_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ2_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ2_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ2_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -158,19 +86,7 @@ func quantQ3_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ3_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ3_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ3_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ3_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ3_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ3_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ3_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -182,19 +98,7 @@ func quantQ4_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -206,19 +110,7 @@ func quantQ5_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ5_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ5_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ5_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ5_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ5_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -230,19 +122,7 @@ func quantQ6_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ6_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ6_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ6_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ6_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -254,19 +134,7 @@ func quantIQ4_NLx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc in
 func quantIQ4_NLx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantIQ4_NLx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantIQ4_NLx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_NLx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_NLx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_NLx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantIQ4_NLx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -278,19 +146,7 @@ func quantIQ4_XSx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc in
 func quantIQ4_XSx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantIQ4_XSx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantIQ4_XSx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_XSx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_XSx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantIQ4_XSx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantIQ4_XSx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -302,19 +158,7 @@ func quantMXFP4x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int
 func quantMXFP4x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantMXFP4x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantMXFP4x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantMXFP4x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantMXFP4x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantMXFP4x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantMXFP4x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -326,19 +170,7 @@ func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, co
 func quantF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
@@ -353,19 +185,7 @@ func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, c
 func quantBF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantBF16x3VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantBF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantBF16x5VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantBF16x6VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantBF16x7VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantBF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)

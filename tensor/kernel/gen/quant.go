@@ -21,7 +21,7 @@ const (
 	groupSums  = 52
 )
 
-// quantRows is the most rows of activations of a micro-kernel.
+// quantRows is the most rows of activations of a micro-kernel; there is one for each power of two up to it.
 const quantRows = 8
 
 // quantised emits micro-kernels over panels of 16 rows, and the rounding of activations.
@@ -31,7 +31,7 @@ func quantised(wide bool) {
 		set = "VNNI"
 		quantize512()
 		for _, f := range formats {
-			for rows := 1; rows <= quantRows; rows++ {
+			for rows := 1; rows <= quantRows; rows *= 2 {
 				newQuant512(f, rows)
 			}
 		}
@@ -41,7 +41,7 @@ func quantised(wide bool) {
 	set = "AVX2"
 	quantize2()
 	for _, f := range formats {
-		for rows := 1; rows <= quantRows2; rows++ {
+		for rows := 1; rows <= quantRows2; rows *= 2 {
 			newQuant2(f, rows)
 		}
 	}

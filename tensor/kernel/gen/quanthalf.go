@@ -11,12 +11,12 @@ import (
 // quantHalves emits products of float32 rows with panels of F16 and BF16: up to so many rows by a panel, and one row by four panels, whose
 // chains of additions hide each other's latency.
 func quantHalves(wide bool) {
-	most := 6
+	most := quantRows2
 	if wide {
 		most = quantRows
 	}
 	for _, format := range []string{"F16", "BF16"} {
-		for rows := 1; rows <= most; rows++ {
+		for rows := 1; rows <= most; rows *= 2 {
 			newHalf(format, rows, wide)
 		}
 		newHalf4(format, wide)
