@@ -47,6 +47,9 @@ type setting struct {
 	optimizer                      compile.Optimizer
 }
 
+// geglu is a Llama whose gate is GELU's.
+const geglu = "geglu"
+
 // settings are the models. Each kind of operation is there in at least two sizes.
 func settings() (out []setting) {
 	for _, precision := range []string{"fp32", "bf16", "fp16"} {
@@ -61,6 +64,8 @@ func settings() (out []setting) {
 		out = append(out,
 			setting{model.GPT2, 128, 1, 2, 2, 512, 512, 2, 128, precision, "flash", compile.AdamW},
 			setting{model.GPT2, 256, 1, 4, 4, 1024, 512, 1, 512, precision, "flash", compile.AdamW},
+			setting{geglu, 128, 1, 2, 2, 384, 512, 1, 128, precision, "flash", compile.AdamW},
+			setting{geglu, 256, 1, 4, 4, 512, 512, 1, 128, precision, "flash", compile.AdamW},
 			setting{model.Mixtral, 128, 1, 4, 2, 384, 512, 2, 128, precision, "flash", compile.AdamW},
 			setting{model.Mixtral, 256, 1, 4, 2, 512, 512, 1, 256, precision, "flash", compile.AdamW})
 		if precision != "fp16" {
@@ -85,6 +90,8 @@ func (s setting) options() train.Options {
 	switch s.model {
 	case model.GPT2:
 		c.HiddenAct, c.LayerNormEps, c.RMSNormEps, c.RopeTheta = "gelu_new", 1e-5, 0, 0
+	case geglu:
+		c.ModelType, c.HiddenAct = model.Llama, "gelu_pytorch_tanh"
 	case model.Mixtral:
 		c.NumLocalExperts, c.NumExpertsPerTok = 4, 2
 	}
