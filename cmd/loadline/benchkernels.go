@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 // benchKernelsFlags are those of bench kernels.
 type benchKernelsFlags struct {
 	kernels string
+	only    string
 	repeat  int
 }
 
@@ -36,11 +38,13 @@ func (a *app) benchKernelsCommand() *cobra.Command {
 		Long: `bench kernels runs single operations on the device that trains: matrix products in float32 and bfloat16 with their gradients, attention
 forward and backward, and the operations that only move memory. Each runs on one thread and on all.`,
 		Example: `  loadline bench kernels
+  loadline bench kernels --only attention
   loadline bench kernels --kernels avx2 --threads 1 --json`,
 		Args: noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error { return a.benchKernels(b) },
 	}
 	c.Flags().StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
+	c.Flags().StringVar(&b.only, "only", "", "measure operations whose name holds `TEXT`, such as bf16 or attention")
 	c.Flags().IntVar(&b.repeat, "repeat", 10, "least `N` measurements of each")
 	return c
 }
@@ -69,7 +73,10 @@ func (a *app) benchKernels(b *benchKernelsFlags) error {
 	} else if n > 1 {
 		threads = append(threads, n)
 	}
-	ops := operations()
+	ops := slices.DeleteFunc(operations(), func(o operation) bool { return !strings.Contains(o.name, b.only) })
+	if len(ops) == 0 {
+		return usage("loadline bench kernels, which lists all", "--only %s: no operation's name holds it", b.only)
+	}
 	bar := a.newProgress("operation", int64(len(ops)*len(threads)), 0)
 	defer bar.close()
 	results := []benchResult{}

@@ -133,7 +133,7 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	a.printPlan(r, job, least)
-	if err := r.readable(); err != nil {
+	if err := r.readable(context.Background()); err != nil {
 		return err
 	}
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")

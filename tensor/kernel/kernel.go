@@ -17,7 +17,8 @@
 // stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
 // other bit for bit on all; avx512bf16 but for denormals of the bf16 product, and avx512amx but for its order.
 //
-// It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
+// It knows no tensors and no shapes beyond Mat; what quantised blocks mean is tensor/quant's. Attention (flash.go) takes small operands
+// as they lie in cache, without packing: Dao et al., arXiv 2205.14135. The matrix product follows Goto
 // and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.
 package kernel
 
@@ -37,6 +38,7 @@ type table struct {
 	name string
 
 	f32, bf16 *product
+	flash     *flash
 
 	add     func(out, x, y []float32)
 	mul     func(out, x, y []float32)
@@ -77,7 +79,7 @@ type table struct {
 
 var genericTable = table{
 	name: "generic",
-	f32:  &genericF32, bf16: &genericBF16,
+	f32:  &genericF32, bf16: &genericBF16, flash: &genericFlash,
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
 	normMul: normMulGeneric, normSub: normSubGeneric, mulAdd: mulAddGeneric, subMul: subMulGeneric,
 	dot: dotGeneric, sum: sumGeneric, sumSquares: sumSquaresGeneric,

@@ -46,7 +46,7 @@ func AVX512AMX() (Set, bool) {
 
 var avx2Table = table{
 	name: "avx2",
-	f32:  &avx2F32, bf16: &avx2BF16,
+	f32:  &avx2F32, bf16: &avx2BF16, flash: &avx2Flash,
 	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,
 	normMul: normMulAVX2, normSub: normSubAVX2, mulAdd: mulAddAVX2, subMul: subMulAVX2,
 	dot: dotAVX2, sum: sumAVX2, sumSquares: sumSquaresAVX2,
@@ -62,7 +62,7 @@ var avx2Table = table{
 
 var avx512Table = table{
 	name: "avx512",
-	f32:  &avx512F32, bf16: &avx512Wide,
+	f32:  &avx512F32, bf16: &avx512Wide, flash: &avx512Flash,
 	add: addAVX512, mul: mulAVX512, axpy: axpyAVX512, scale: scaleAVX512,
 	normMul: normMulAVX512, normSub: normSubAVX512, mulAdd: mulAddAVX512, subMul: subMulAVX512,
 	dot: dotAVX512, sum: sumAVX512, sumSquares: sumSquaresAVX512,

@@ -36,15 +36,25 @@ var mask = y[15]
 func wide() bool { return lanes == 16 }
 
 func main() {
-	name := flag.String("set", "avx2", "avx2, avx512 or amx")
+	name := flag.String("set", "avx2", "avx2, avx512 or amx; quant512 or quant2 for the quantised products of a set")
+	part := flag.String("part", "", "flash alone, or all but it")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
 	switch *name {
+	case "quant512", "quant2":
+		quantised(*name == "quant512")
+		Generate()
+		return
 	case "avx512":
 		v, lanes, set = z, 16, "AVX512"
 	case "amx":
 		v, lanes, set = z, 16, "AMX"
 		amx()
+		Generate()
+		return
+	}
+	if *part == "flash" {
+		flash()
 		Generate()
 		return
 	}
