@@ -47,6 +47,15 @@ func (s Set) FlashMulHalf(c Mat, a FlashLeft, i0, i1 int, b []float32, k0, k1 in
 	c.check("FlashMulHalf: c")
 	kp := roundUp(a.k, halfK)
 	w := work{tile: b}
+	if k0 == 0 && k1 == a.k { // panels and strips lie as the product wants them
+		if a.lhs.half != nil {
+			w.lhs = a.lhs.slice(i0, i1, 0, k1)
+		} else {
+			w.a = a.packed[i0*kp/2:]
+		}
+		s.t.bf16.tiles.block(c, half{}, half{}, k1, b, acc, w)
+		return
+	}
 	for j := 0; j < c.Cols; j += PanelCols {
 		for i := i0; i < i1; i += PanelCols {
 			if a.lhs.half != nil {
