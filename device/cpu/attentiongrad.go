@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	gradRows = 64            // rows of a tile at once in the backward pass
+	gradRows = 128           // rows of a tile at once in the backward pass
 	gradLD   = keyBlock + 16 // between its rows: more than a block, so that they lie in different sets of the cache
 )
 
