@@ -126,6 +126,11 @@ var gradients = []struct {
 		x := p.param("x", 5, 6)
 		p.loss(p.SwiGLU(x, x))
 	}},
+	{"geglu", func(p *tape) { p.loss(p.GeGLU(p.param("gate", 5, 6), p.param("up", 5, 6), false)) }},
+	{"geglu tanh, one operand", func(p *tape) {
+		x := p.param("x", 5, 6)
+		p.loss(p.GeGLU(x, x, true))
+	}},
 	{"gelu", func(p *tape) { p.loss(p.Gelu(p.param("x", 5, 6), false)) }},
 	{"gelu tanh", func(p *tape) { p.loss(p.Gelu(p.param("x", 5, 6), true)) }},
 	{"add", func(p *tape) {

@@ -68,6 +68,11 @@ var rowCases = []struct {
 		x := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71))
 		r.check(r.SwiGLU(x, r.f("y", r.noise(manyRows*71), graph.R(1), graph.D(71))), exact)
 	}},
+	{"geglu", func(r *rig) {
+		x, y := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71)), r.f("y", r.noise(manyRows*71), graph.R(1), graph.D(71))
+		r.check(r.GeGLU(x, y, false), exact)
+		r.check(r.GeGLU(x, y, true), exact)
+	}},
 	{"gelu", func(r *rig) {
 		x := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71))
 		r.check(r.Gelu(x, false), exact)
