@@ -42,7 +42,7 @@ func TestOptimizersLearn(t *testing.T) {
 	for _, r := range rules {
 		for _, s := range storage {
 			o := options(tiny())
-			o.Steps, o.Seq = 40, 32
+			o.Steps, o.Batch, o.Seq = 40, 2, 32
 			r.set(&o)
 			s.set(&o)
 			name := r.name + " " + s.name
@@ -70,7 +70,7 @@ func TestOptimizersOnRanks(t *testing.T) {
 					continue
 				}
 				o := options(c)
-				o.Batch, o.Ranks, o.Steps = 2, 2, 4
+				o.Batch, o.Ranks, o.Steps = 1, 2, 4
 				o.Accumulate = 1 + i%2
 				r.set(&o)
 				s.set(&o)

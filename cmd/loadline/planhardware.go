@@ -28,6 +28,7 @@ type hardwareFlags struct {
 	tp, pp, cp, ep, gpuLayers                    int
 	hostMemory, nvme                             sizeFlag
 	html, writeConfig, deepspeed, profile        string
+	machineFlags
 
 	own *pflag.FlagSet // these flags alone
 }
@@ -35,7 +36,7 @@ type hardwareFlags struct {
 // shared are the flags of own runs that the planner takes too; planOnly are flags of one verb that subcommands lack.
 var (
 	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency"}
-	planOnly = []string{"list", "html", "write-config", "deepspeed"}
+	planOnly = []string{"list", "html", "write-config", "deepspeed", "compare", "serve"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
 	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep"}
@@ -75,6 +76,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.StringVar(&h.html, "html", "", "with --hardware: write a report to `FILE`, one page that needs nothing else")
 	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`")
 	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards")
+	h.machineFlags.register(f)
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f
 	c.Flags().AddFlagSet(f)
@@ -168,7 +170,7 @@ func (h *hardwareFlags) guessTask(c *cobra.Command) {
 
 // question is what the flags ask, with the profile's factors where there is one.
 func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags, m *planModel) (search.Question, error) {
-	table, err := hardware.Load()
+	machines, err := h.machines()
 	if err != nil {
 		return search.Question{}, err
 	}
@@ -200,10 +202,10 @@ func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags,
 			Quant: h.quant, KVType: h.kvType, GPULayers: pointer("gpu-layers", h.gpuLayers),
 		},
 	}
-	if q.Machine, err = search.ParseMachine(table, h.hardware); err != nil {
+	if q.Machine, err = machines.Parse(h.hardware); err != nil {
 		return q, h.nonsense(err)
 	}
-	q.Machine.Host, q.Machine.NVMe = mem.Bytes(h.hostMemory), mem.Bytes(h.nvme)
+	h.around(&q.Machine)
 	if m.Stored != nil && h.quant != "" {
 		return q, usage("leave --quant out, or name the model in place of the file", "--quant %s: %s says already how its weights are", h.quant, m.Name)
 	}
@@ -287,6 +289,9 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	}
 	w := a.text()
 	fmt.Fprint(w, answer.Text())
+	if m.Weights != "" {
+		fmt.Fprintf(w, "weights: %s\n", m.Weights)
+	}
 	if len(q.Factors) > 0 {
 		fmt.Fprintf(w, "corrected by what logs taught: %s\n", path)
 	}

@@ -14,6 +14,7 @@ import (
 	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/kernel"
 	"loadline/train"
 	"loadline/train/checkpoint"
 )
@@ -21,7 +22,7 @@ import (
 // trainFlags are the flags of train, which plan has too.
 type trainFlags struct {
 	preset, model                            string
-	data, valData, out, resume               string
+	data, valData, dataField, out, resume    string
 	evalEvery, steps, saveEvery, keep        int
 	batch, seq, accumulate, warmup           int
 	lr, weightDecay, clip, momentum          float64
@@ -45,8 +46,9 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&t.preset, "preset", "", "train a new model of this `NAME`; list shows all")
 	f.StringVar(&t.model, "model", "", "go on training the model at `PATH`: a directory with config.json and model.safetensors, or an --out")
-	f.StringVar(&t.data, "data", "", "text `FILE` to train on (default: ten plays and the sonnets of Shakespeare, which loadline carries)")
-	f.StringVar(&t.valData, "val-data", "", "text `FILE` to evaluate on")
+	f.StringVar(&t.data, "data", "", "`FILE` to train on: text, JSON lines or Parquet (default: ten plays and the sonnets of Shakespeare, which loadline carries)")
+	f.StringVar(&t.valData, "val-data", "", "`FILE` to evaluate on")
+	f.StringVar(&t.dataField, "data-field", "", "`NAME` of the field or column with the text, in JSON lines and Parquet (default: text)")
 	f.IntVar(&t.evalEvery, "eval-every", 0, "evaluate after every `N` steps and at the end; 0 is at the end alone")
 	f.StringVar(&t.out, "out", "", "`DIR` for checkpoints; it must not exist (default: --resume, or the first free runs/NAME-N)")
 	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out; the run's other flags are not kept: give them again")
@@ -92,11 +94,14 @@ type trainRun struct {
 	DataSeed  uint64
 	LimitFrom string // where Options.Memory comes from
 
+	kernels *kernel.Set // what computes; nil is the best set of this CPU
+
 	// Of the inputs, once they are prepared.
 	Tokenizer         string // path of tokenizer.json
 	Tokens, ValTokens string // paths of token files
 
 	data, valData string // texts; an empty data is the embedded one
+	dataField     string // what their documents are called; empty is the usual name
 	unnamed       bool   // Out has its name from the model
 	created       bool   // Out was made by this run
 }
@@ -109,7 +114,7 @@ func (t *trainFlags) resolve(a *app, c *cobra.Command, args []string) (*trainRun
 		}
 		t.model = args[0]
 	}
-	r := &trainRun{Resume: t.resume, Out: t.out, data: t.data, valData: t.valData, DataSeed: a.seed}
+	r := &trainRun{Resume: t.resume, Out: t.out, data: t.data, valData: t.valData, dataField: t.dataField, DataSeed: a.seed}
 	config, batch, err := t.source(r)
 	if err != nil {
 		return nil, err

@@ -330,7 +330,7 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.RMSNormGrad, graph.LayerNormGrad:
 		return 4*int64(takes(last(in.In[1]))) + narrowNeeds(in), 0
 	case graph.Attention:
-		return attentionNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return attentionNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.AttentionGrad:
 		return attentionGradNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.Scores:

@@ -140,7 +140,7 @@ func (b *binder) sums(p *paging, out, x, y floats, factor bool) step {
 					s.set.Gemm(sum.Slice(0, nc, 0, p.HeadDim), p.seen(s, buf, x, t, r0, h, at, nc).T(), m, true, ws)
 				}
 			}
-			p.scatter(s, out, seq, at, n, g, gather)
+			p.scatter(s, out, seq, at, n, g, gather, p.HeadDim)
 		}
 	}, b.outType(0), out)
 }

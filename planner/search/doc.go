@@ -5,8 +5,9 @@
 //
 // Invariants: what a question holds is held, what it leaves open is searched. Of all plans of the space that keep the
 // chance of running out below Risk, none is both smaller and faster than the first answer. What would change a
-// model's answers (8-bit arithmetic in training, optimizers of few bits, weights below four bits) is tried only where it is held, or
-// where nothing else fits.
+// model's answers is tried only where it is held, or where nothing else fits: 8-bit arithmetic in training and
+// optimizers of few bits; in serving weights below eight bits, which the objectives cost and fewest cards take at
+// once, then a cache of eight bits and layers on the CPU, then weights below four bits.
 //
 // It is a pure function of the question: it reads no file and measures nothing. Rates between nodes and of host
 // memory, which package hardware does not list, are fields of Machine with stated defaults. Loadline's own runs are
@@ -65,6 +66,7 @@ type Question struct {
 // Hold is what is fixed; zero values are searched.
 type Hold struct {
 	Ranks, TP, PP, CP, EP, MicroBatch int
+	Interleave                        int // stages of layers that a rank of Megatron's pipeline holds
 	ZeRO                              *int
 	Precision                         string // bf16, fp16, fp8
 	Recompute                         string // none, selective, full
@@ -83,6 +85,7 @@ type Config struct {
 	System             string
 	Ranks, TP, PP, CP  int
 	EP, DP             int
+	Interleave         int // stages of layers that a pipeline rank holds; 1 for one
 	ZeRO               int
 	MicroBatch         int
 	Accumulate         int

@@ -9,7 +9,8 @@ import (
 
 // axes are the values that a system's search runs over; held values are alone on theirs.
 type axes struct {
-	ranks, tp, pp, cp, ep, zero, layers, micro     []int
+	ranks, tp, pp, cp, ep, chunks                  []int
+	zero, layers, micro                            []int
 	precision, adapter, optimizer, head, quant, kv []string
 	recompute, offload                             []string
 }
@@ -45,7 +46,7 @@ func (q *Question) axes(system string, level int) axes {
 	h, s := &q.Hold, q.Shape
 	cards := q.Machine.Cards()
 	a := axes{
-		ranks: heldInt(h.Ranks, powers(cards)...), tp: heldInt(h.TP, 1), pp: heldInt(h.PP, 1), cp: heldInt(h.CP, 1), ep: heldInt(h.EP, 1),
+		ranks: heldInt(h.Ranks, powers(cards)...), tp: heldInt(h.TP, 1), pp: heldInt(h.PP, 1), cp: heldInt(h.CP, 1), ep: heldInt(h.EP, 1), chunks: []int{1},
 		zero: []int{0}, layers: []int{s.Depth()}, micro: heldInt(h.MicroBatch, 1),
 		precision: heldWord(h.Precision, "bf16"), adapter: heldWord(h.Adapter, "none"), optimizer: heldWord(h.Optimizer, "adamw"), head: heldWord(h.LossHead, "full"),
 		quant: []string{"bf16"}, kv: heldWord(h.KVType, "f16"), recompute: heldWord(h.Recompute, "none", "full"), offload: heldWord(h.Offload, "none"),
@@ -84,12 +85,13 @@ func (q *Question) trainingAxes(system string, level int, a *axes) {
 		a.offload = heldWord(h.Offload, "none", "optimizer", "optimizer,weights")
 		a.head = heldWord(h.LossHead, "full", "chunked")
 	case "torchtitan":
-		a.tp, a.zero, adapters = heldInt(h.TP, inNode...), []int{3}, []string{"none"}
+		a.tp, a.pp, a.zero, adapters = heldInt(h.TP, inNode...), heldInt(h.PP, powers(min(cards, 32, q.Shape.Depth()))...), []int{3}, []string{"none"}
 		a.recompute = heldWord(h.Recompute, "none", "selective", "full")
 	case "megatron":
 		a.tp, a.pp, a.zero, adapters = heldInt(h.TP, inNode...), heldInt(h.PP, powers(min(cards, 64, q.Shape.Depth()))...), []int{0, 1}, []string{"none"}
 		a.recompute = heldWord(h.Recompute, "none", "selective", "full")
 		a.offload = heldWord(h.Offload, "none", "optimizer")
+		a.chunks = heldInt(h.Interleave, 1, 2, 4)
 		if q.Shape.MoE() {
 			a.ep = heldInt(h.EP, powers(min(cards, 64))...)
 		}
@@ -132,6 +134,9 @@ func (q *Question) known(c *Config) bool {
 	if c.TP > q.Machine.PerNode && q.Hold.TP == 0 {
 		return false
 	}
+	if c.Interleave > 1 && (c.PP == 1 || s.Depth()%(c.PP*c.Interleave) != 0) {
+		return false
+	}
 	c.DP = c.Ranks / (c.TP * c.PP * c.CP)
 	if c.EP > 1 && (c.Ranks/c.PP%c.EP != 0 || !expertsDivide(s, c.EP)) {
 		return false
@@ -155,7 +160,7 @@ func (q *Question) combines(c *Config) bool {
 			return false
 		}
 	case "torchtitan":
-		if adapts || c.Optimizer != "adamw" || c.Offload != "none" || c.ZeRO != 3 || c.EP > 1 || c.PP > 1 || c.LossHead != "full" {
+		if adapts || c.Optimizer != "adamw" || c.Offload != "none" || c.ZeRO != 3 || c.EP > 1 || c.LossHead != "full" {
 			return false
 		}
 	case "megatron":
@@ -208,6 +213,9 @@ func (q *Question) batches(c *Config) bool {
 		return false
 	}
 	c.Accumulate = q.GlobalBatch / each
+	if c.System == "torchtitan" || c.Interleave > 1 { // micro-batches go round in groups of the pipeline's length
+		return c.Accumulate%c.PP == 0
+	}
 	return true
 }
 
@@ -220,9 +228,11 @@ func (q *Question) walk(system string, level int, try func(c Config) bool) {
 			for _, pp := range a.pp {
 				for _, cp := range a.cp {
 					for _, ep := range a.ep {
-						c := Config{System: system, Ranks: ranks, TP: tp, PP: pp, CP: cp, EP: ep, AdapterRank: q.Hold.AdapterRank}
-						if q.known(&c) {
-							q.techniques(&a, c, try)
+						for _, chunks := range a.chunks {
+							c := Config{System: system, Ranks: ranks, TP: tp, PP: pp, CP: cp, EP: ep, Interleave: chunks, AdapterRank: q.Hold.AdapterRank}
+							if q.known(&c) {
+								q.techniques(&a, c, try)
+							}
 						}
 					}
 				}

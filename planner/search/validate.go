@@ -49,6 +49,9 @@ func Frameworks(task string) []string {
 	return slices.Clone(servers)
 }
 
+// Optimizers returns the names of the optimizers that are planned for.
+func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
 	"Apple":  {"llamacpp", "transformers", "peft"},
@@ -108,7 +111,7 @@ func (q *Question) normalize() error {
 		{"framework", &q.Framework, append([]string{"any"}, Frameworks(q.Task)...)},
 		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
 		{"offload", &h.Offload, []string{"", "none", "optimizer", "weights", "optimizer,weights"}}, {"adapter", &h.Adapter, []string{"", "none", "lora", "qlora"}},
-		{"optimizer", &h.Optimizer, []string{"", "adamw", "adamw8bit", "torchao8bit", "torchao4bit"}}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
+		{"optimizer", &h.Optimizer, append([]string{""}, Optimizers()...)}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
 		{"quant", &h.Quant, append([]string{""}, Quants()...)}, {"kv-type", &h.KVType, []string{"", "f16", "fp8", "q8_0", "q4_0"}},
 	} {
 		*w.value = strings.ToLower(strings.TrimSpace(*w.value))

@@ -75,6 +75,9 @@ type Shape struct {
 	StateElems  int // elements a sequence and layer, of four bytes
 	RecurrentPs int // parameters of a recurrent layer's mixer
 
+	// Other are parameters outside the language model, as a vision tower's, which files hold and nothing here describes.
+	Other int64
+
 	// PublishedParams is the count that the model's makers give, 0 where unknown.
 	PublishedParams int64
 }

@@ -14,16 +14,20 @@ func (j *Job) titan() []struct {
 } {
 	c := &j.Plan.Config
 	mode := c.Recompute
+	local, whyLocal := c.MicroBatch, j.whyMicro()
+	if c.PP > 1 {
+		local, whyLocal = c.MicroBatch*c.Accumulate, fmt.Sprintf("%d micro-batches of %d, one after the other through the pipeline", c.Accumulate, c.MicroBatch)
+	}
 	ac := []Setting{{"mode", mode, j.whyRecompute()}}
 	if mode == "selective" {
 		ac = append(ac, Setting{"selective_ac_option", "op", "every second matrix product and attention are kept"})
 	}
-	return []struct {
+	sections := []struct {
 		section string
 		lines   []Setting
 	}{
 		{"training", []Setting{
-			{"local_batch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()}, {"global_batch_size", fmt.Sprint(j.globalBatch()), j.whyBatch()}, {"seq_len", fmt.Sprint(j.Question.Seq), "the planned length"},
+			{"local_batch_size", fmt.Sprint(local), whyLocal}, {"global_batch_size", fmt.Sprint(j.globalBatch()), j.whyBatch()}, {"seq_len", fmt.Sprint(j.Question.Seq), "the planned length"},
 			{"dtype", "float32", "master weights"}, {"mixed_precision_param", "bfloat16", "FP32's range in 2 bytes: no loss scaling"}, {"mixed_precision_reduce", "float32", "gradients are summed in FP32"},
 			{"enable_cpu_offload", "false", "states fit on the cards"},
 		}},
@@ -34,6 +38,11 @@ func (j *Job) titan() []struct {
 		{"activation_checkpoint", ac},
 		{"compile", []Setting{{"enable", "true", "the planned loss is fused; eager it keeps 18 bytes a logit"}}},
 	}
+	if c.PP > 1 {
+		p := &sections[1].lines
+		*p = append(*p, Setting{"pipeline_parallel_schedule", "1F1B", "no more micro-batches wait than there are stages"}, Setting{"pipeline_parallel_microbatch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()})
+	}
+	return sections
 }
 
 // titanTOML writes the configuration of torchtitan to 0.2.2.
@@ -189,6 +198,9 @@ func (j *Job) megatron() File {
 		add("--sequence-parallel", "", "norms and residuals are split too, for no more traffic")
 	}
 	add("--pipeline-model-parallel-size", fmt.Sprint(c.PP), "layers follow each other over these ranks")
+	if c.Interleave > 1 {
+		add("--num-layers-per-virtual-pipeline-stage", fmt.Sprint(s.Depth()/(c.PP*c.Interleave)), fmt.Sprintf("%d stages on every rank, so that it waits less for the others", c.Interleave))
+	}
 	add("--context-parallel-size", fmt.Sprint(c.CP), "a sequence's tokens are shared over these ranks")
 	add("--micro-batch-size", fmt.Sprint(c.MicroBatch), j.whyMicro())
 	add("--global-batch-size", fmt.Sprint(j.globalBatch()), j.whyBatch())

@@ -20,8 +20,8 @@ import (
 
 // File is one configuration.
 type File struct {
-	Name string // without a folder
-	Body string
+	Name string `json:"name"` // without a folder
+	Body string `json:"body"`
 }
 
 // Setting is one line of a configuration, and why it is so.
