@@ -71,13 +71,18 @@ func TestOptimizersOnRanks(t *testing.T) {
 				}
 				o := options(c)
 				o.Batch, o.Ranks, o.Steps = 1, 2, 4
-				o.Accumulate = 1 + i%2
+				if o.Accumulate = 1 + i%2; c.MoE() {
+					o.Accumulate = 2
+				}
 				r.set(&o)
 				s.set(&o)
 				name := c.ModelType + " " + r.name + " " + s.name
 				whole, out := t.TempDir(), t.TempDir()
 				want := train(t, o, setup{out: &checkpoint.Dir{Path: whole}})
 				for o.Zero = 1; o.Zero <= 3; o.Zero++ {
+					if !o.NoMaster && o.Zero != 1+i%3 {
+						continue // the stages are the same to a master
+					}
 					got := train(t, o, setup{})
 					sameBits(t, fmt.Sprintf("%s stage %d", name, o.Zero), got.losses, want.losses)
 				}
