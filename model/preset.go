@@ -38,6 +38,7 @@ func presets() []preset {
 		{"geglu-tiny", geglu, TrainDefaults{8, 256}},
 		{"gpt2-tiny", gpt2, TrainDefaults{8, 256}},
 		{"bench-20m", llama(384, 8, 6, 6, 1024, 8192), TrainDefaults{4, 512}},
+		{"bench-recompute", llama(1024, 4, 16, 16, 2816, 8192), TrainDefaults{1, 2048}},
 		{"bench-90m", llama(768, 12, 12, 12, 2048, 8192), TrainDefaults{4, 512}},
 	}
 }
