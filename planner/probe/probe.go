@@ -2,7 +2,7 @@
 // how fast memory is copied, and how fast a file is written and read.
 //
 // Operations are not timed alone but inside training steps of small models, where caches hold what they hold in earnest.
-// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the medians. The models differ in
+// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the times of those that nothing disturbed. The models differ in
 // width, length and kind so that the parts of a rate can be told apart; none is there because a plan that is judged later
 // has its shape.
 //
@@ -96,7 +96,7 @@ func (s setting) options() train.Options {
 	return o
 }
 
-// The number of steps that are timed of each setting: at least three make a median.
+// The number of steps that are timed of each setting.
 const (
 	leastSteps = 3
 	mostSteps  = 9
@@ -155,15 +155,15 @@ func sample(dev device.Device, o train.Options, limits Options, about time.Durat
 		}
 	}
 	for i := range out {
-		out[i].Seconds = median(seconds[i])
+		out[i].Seconds = undisturbed(seconds[i])
 	}
 	return out, nil
 }
 
-// median returns the lower of the middle two where their number is even. It sorts x.
-func median(x []float64) float64 {
+// undisturbed is the lower quartile, the least of three or four: what else runs now and then makes some steps slow and none fast. It sorts x.
+func undisturbed(x []float64) float64 {
 	slices.Sort(x)
-	return x[(len(x)-1)/2]
+	return x[(len(x)-1)/4]
 }
 
 // describeInstr is a sample without its time.
