@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,7 +168,14 @@ func TestCostSettings(t *testing.T) {
 	if len(seen) != 20 {
 		t.Errorf("got %d settings, want 20", len(seen))
 	}
-	r, err := costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}.measure(cost.Laptop2(), 1)
+	r, err := costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}.measure(cost.Laptop2(), &benchCostFlags{repeat: 1, kinds: true})
+	var sum float64
+	for _, k := range r.Kinds {
+		sum += k.Modelled
+	}
+	if len(r.Kinds) < 10 || math.Abs(sum/r.Modelled-1) > 1e-9 {
+		t.Errorf("%d kinds are modelled at %v, the step at %v", len(r.Kinds), sum, r.Modelled)
+	}
 	if err != nil || r.Modelled <= 0 || r.Measured <= 0 || r.Error != r.Described || r.Threads != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}

@@ -127,14 +127,17 @@ func Measure(dev device.Device, o Options) (cost.Machine, error) {
 
 // sample times the instructions of one setting's steps for about the time given.
 func sample(dev device.Device, o train.Options, limits Options, about time.Duration) (_ []cost.Sample, err error) {
-	r, err := Open(dev, limits.Dir, o)
+	r, err := compileAll(dev, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	if limits.Memory > 0 && r.Job(0).Promise.Memory() > limits.Memory {
 		return nil, nil
 	}
+	if err := r.open(dev, limits.Dir); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
 	if _, err := r.Step(0); err != nil { // touches all memory for the first time
 		return nil, err
 	}
