@@ -21,7 +21,11 @@ func Plans(q Question) (*Answer, error) {
 	}
 	all, level := q.search()
 	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Question: q, Plans: []Plan{}, Frontier: []Point{}}
+	a.Own = q.own()
 	if len(all.fits) == 0 {
+		if len(all.over) == 0 && len(a.Own) > 0 {
+			return a, nil
+		}
 		if len(all.over) == 0 {
 			return nil, &Invalid{What: "what is held", Got: q.held(), Why: "no system plans it together", Nearest: "the same without one of these"}
 		}

@@ -10,8 +10,9 @@
 // once, then a cache of eight bits and layers on the CPU, then weights below four bits.
 //
 // It is a pure function of the question: it reads no file and measures nothing. Rates between nodes and of host
-// memory, which package hardware does not list, are fields of Machine with stated defaults. Loadline's own runs are
-// compiled elsewhere; the closed forms here are of other systems.
+// memory, which package hardware does not list, are fields of Machine with stated defaults. Of Loadline's own runs,
+// where it has a device for the hardware, it finds three that are worth compiling; the caller compiles them, and
+// Answer.Include puts the exact plans among the others.
 package search
 
 import (
@@ -55,6 +56,9 @@ type Question struct {
 	Memory mem.Bytes
 	// Stored is how the weights are, where a file says so; then serving searches no other format.
 	Stored *frameworks.Quant
+
+	// Own says that Loadline has a device for the machine, and runs the model.
+	Own bool
 
 	// Factors multiply what the formulas say of a system's purpose, by "vllm/activations", as logs of the user's own
 	// runs taught; absent ones are 1.
@@ -147,6 +151,8 @@ type Answer struct {
 	Searched int       `json:"searched"`
 	// Frontier is ordered by memory: what fits, without plans that another beats in both memory and speed.
 	Frontier []Point `json:"frontier"`
+	// Own are the settings of our own that are worth compiling, for Include; they are not among Plans before.
+	Own []Plan `json:"-"`
 	// Question is what was asked, with its defaults filled in.
 	Question Question `json:"-"`
 }

@@ -175,7 +175,7 @@ func TestNonsense(t *testing.T) {
 		"fp8":       {ask(t, "Llama-3.1-8B", "A100-80GB", Train, func(q *Question) { q.Hold.Precision = "fp8" }), "bf16"},
 		"bf16":      {ask(t, "Llama-3.2-1B", "V100-16GB", Train, func(q *Question) { q.Hold.Precision = "bf16" }), "fp16"},
 		"no model":  {Question{Machine: good(nil).Machine}, "a config.json, a GGUF file or a built-in name"},
-		"huge":      {good(func(q *Question) { q.Shape = huge() }), "1e+14"},
+		"huge":      {good(func(q *Question) { q.Shape = huge() }), "a model of 100 T parameters"},
 	} {
 		_, err := Plans(c.q)
 		var bad *Invalid

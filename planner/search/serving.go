@@ -158,6 +158,8 @@ func kvBits(name string) float64 {
 // serving predicts one configuration.
 func (q *Question) serving(c Config) (Plan, error) {
 	switch c.System {
+	case Own:
+		return q.ownServing(c)
 	case "llamacpp":
 		return q.llamaCpp(c)
 	case "transformers":

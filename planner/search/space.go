@@ -54,6 +54,11 @@ func (q *Question) axes(system string, level int) axes {
 	if noBF16(&q.Machine.Card) {
 		a.precision = heldWord(h.Precision, "fp16")
 	}
+	if system == Own {
+		a.micro = heldInt(h.MicroBatch, powers(max(1, min(64, (1<<17)/q.Seq)))...)
+		q.ownAxes(&a)
+		return a
+	}
 	if q.Task == Serve {
 		q.servingAxes(system, level, &a)
 		return a
@@ -151,6 +156,12 @@ func expertsDivide(s *shape.Shape, n int) bool {
 // combines tells whether a training configuration's techniques go together in its system.
 func (q *Question) combines(c *Config) bool {
 	adapts := c.Adapter != "none"
+	if c.System == Own {
+		return ownCombines(c)
+	}
+	if c.Precision == "fp32" {
+		return false
+	}
 	switch c.System {
 	case "deepspeed":
 		if c.Adapter == "qlora" || c.Optimizer != "adamw" || c.Recompute == "selective" || c.TP*c.PP*c.EP > 1 || c.Offload == "weights" {

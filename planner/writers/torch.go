@@ -67,23 +67,28 @@ func (j *Job) titanTOML() File {
 	return File{"torchtitan.toml", b.String()}
 }
 
-// titanPython writes the function that torchtitan from 0.3 looks up in a model's config_registry.
+// titanPython writes a function for the configurations in a model's config_registry, as torchtitan has them from 0.3.
 func (j *Job) titanPython() File {
-	classes := map[string]string{"training": "TrainingConfig", "parallelism": "ParallelismConfig", "activation_checkpoint": "ActivationCheckpointConfig", "compile": "CompileConfig"}
+	c := &j.Plan.Config
+	classes := map[string]string{"training": "TrainingConfig", "parallelism": "ParallelismConfig", "compile": "CompileConfig"}
+	policy := map[string]string{"none": "None", "selective": "SelectiveAC.Config()", "full": "FullAC.Config()"}[c.Recompute]
 	var b strings.Builder
 	b.WriteString(j.head() + `# torchtitan from 0.3: put this beside the model's config_registry and call it on one of its configurations.
-from torchtitan.config import ActivationCheckpointConfig, CompileConfig, ParallelismConfig, TrainingConfig
-
-
-def planned(config):
+from torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig
 `)
+	if class, _, ok := strings.Cut(policy, "."); ok {
+		fmt.Fprintf(&b, "from torchtitan.distributed.activation_checkpoint import %s\n", class)
+	}
+	b.WriteString("\n\ndef planned(config):\n")
 	for _, s := range j.titan() {
+		if s.section == "activation_checkpoint" {
+			fmt.Fprintf(&b, "    config.activation_checkpoint = %s  # %s\n", policy, s.lines[0].Why)
+			continue
+		}
 		fmt.Fprintf(&b, "    config.%s = %s(\n", s.section, classes[s.section])
 		var lines []Setting
 		for _, l := range s.lines {
 			switch {
-			case l.Key == "selective_ac_option": // the mode alone, from 0.3
-				continue
 			case l.Value == "true" || l.Value == "false":
 				l.Value = strings.ToUpper(l.Value[:1]) + l.Value[1:]
 			case strings.Trim(l.Value, "0123456789") != "":
@@ -92,10 +97,13 @@ def planned(config):
 			l.Value += ","
 			lines = append(lines, l)
 		}
+		if s.section == "training" && c.PP > 1 {
+			lines = append(lines, Setting{"disable_cuda_graphs", "True,", "they do not go with a pipeline"})
+		}
 		b.WriteString(comment(lines, "=", "        ") + "    )\n")
 	}
-	if j.Plan.Config.Precision == "fp8" {
-		b.WriteString("    # products in FP8, as asked for: add Float8LinearConverter.Config() to config.model_converters\n")
+	if c.Precision == "fp8" {
+		b.WriteString("    # products in FP8, as asked for: give model_registry a Float8LinearConverter.Config(model_compile_enabled=True) among its converters\n")
 	}
 	b.WriteString("    return config\n")
 	return File{"torchtitan_plan.py", b.String()}
