@@ -121,6 +121,11 @@ func TestPlanHardwareThis(t *testing.T) {
 	if !d.Fits || len(d.Plans) == 0 || !strings.Contains(r.err, "this machine, 2-core-avx2: ") || !strings.Contains(r.err, "100 GFLOP/s in f32") {
 		t.Errorf("fits %v, %d plans: %s", d.Fits, len(d.Plans), r.err)
 	}
+	d = hardwareDocument{}
+	document(t, &d, codeDone, "plan", "llama-tiny", "--hardware", "this", "--machine", cost.Laptop2().Name, "--task", "train", "--seq", "128", "--global-batch", "4")
+	if !d.Fits || d.Framework != "loadline" {
+		t.Errorf("training: fits %v under %q", d.Fits, d.Framework)
+	}
 }
 
 // bench recompute holds auto to each policy's bytes, and tells what all save and cost.
