@@ -170,7 +170,7 @@ func (a *app) turns(rig *probe.Rig, settings, n int) ([][]float64, error) {
 	for turn := range n + 1 {
 		begin := time.Now()
 		for k := range settings {
-			i := (k + turn) % settings // so that no setting always follows the same one
+			i := (k + turn) % settings // so that none is always the first
 			d, err := rig.Step(i)
 			if err != nil {
 				return nil, err
