@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -231,7 +230,10 @@ func fileRate(dir string) (rate float64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("probe: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close(), os.Remove(filepath.Clean(f.Name()))) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := os.Remove(f.Name()); err != nil { // at once, so that nothing is left behind whatever happens
+		return 0, fmt.Errorf("probe: %w", err)
+	}
 	piece := make([]byte, 64<<10)
 	for i := range piece {
 		piece[i] = byte(i * 7)
