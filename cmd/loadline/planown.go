@@ -21,7 +21,7 @@ func (t *trainFlags) runsHere(m *search.Machine) bool {
 }
 
 // ownVendor is the vendor of machines that Loadline has a device for.
-const ownVendor = "CPU"
+const ownVendor = search.HostVendor
 
 // ownPlans compiles what the planner found worth compiling. What the compiler refuses is left out.
 func (a *app) ownPlans(c *cobra.Command, t *trainFlags, answer *search.Answer) ([]search.Plan, error) {
@@ -62,7 +62,7 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	t2 := &trainFlags{}
 	one := &cobra.Command{Use: c.Use}
 	t2.register(one)
-	flags := [][2]string{{"preset", t.preset}, {"model", t.model}}
+	flags := [][2]string{{"preset", t.preset}, {"model", t.model}, {"machine", t.machine}}
 	if q.Task != search.Serve {
 		flags = append(flags, [2]string{"seq", fmt.Sprint(q.Seq)}, [2]string{"batch", fmt.Sprint(x.MicroBatch)}, [2]string{"accumulate", fmt.Sprint(x.Accumulate)},
 			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})

@@ -2,7 +2,7 @@
 // how fast memory is copied, and how fast a file is written and read.
 //
 // Operations are not timed alone but inside training steps of small models, where caches hold what they hold in earnest.
-// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the medians. The models differ in
+// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the times of those that nothing disturbed. The models differ in
 // width, length and kind so that the parts of a rate can be told apart; none is there because a plan that is judged later
 // has its shape.
 //
@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -103,7 +102,7 @@ func (s setting) options() train.Options {
 	return o
 }
 
-// The number of steps that are timed of each setting: at least three make a median.
+// The number of steps that are timed of each setting.
 const (
 	leastSteps = 3
 	mostSteps  = 9
@@ -134,14 +133,17 @@ func Measure(dev device.Device, o Options) (cost.Machine, error) {
 
 // sample times the instructions of one setting's steps for about the time given.
 func sample(dev device.Device, o train.Options, limits Options, about time.Duration) (_ []cost.Sample, err error) {
-	r, err := Open(dev, limits.Dir, o)
+	r, err := compileAll(dev, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	if limits.Memory > 0 && r.Job(0).Promise.Memory() > limits.Memory {
 		return nil, nil
 	}
+	if err := r.open(dev, limits.Dir); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
 	if _, err := r.Step(0); err != nil { // touches all memory for the first time
 		return nil, err
 	}
@@ -162,15 +164,15 @@ func sample(dev device.Device, o train.Options, limits Options, about time.Durat
 		}
 	}
 	for i := range out {
-		out[i].Seconds = median(seconds[i])
+		out[i].Seconds = undisturbed(seconds[i])
 	}
 	return out, nil
 }
 
-// median returns the lower of the middle two where their number is even. It sorts x.
-func median(x []float64) float64 {
+// undisturbed is the lower quartile, the least of three or four: what else runs now and then makes some steps slow and none fast. It sorts x.
+func undisturbed(x []float64) float64 {
 	slices.Sort(x)
-	return x[(len(x)-1)/2]
+	return x[(len(x)-1)/4]
 }
 
 // describeInstr is a sample without its time.
@@ -235,7 +237,10 @@ func fileRate(dir string) (rate float64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("probe: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close(), os.Remove(filepath.Clean(f.Name()))) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := os.Remove(f.Name()); err != nil { // at once, so that nothing is left behind whatever happens
+		return 0, fmt.Errorf("probe: %w", err)
+	}
 	piece := make([]byte, 64<<10)
 	for i := range piece {
 		piece[i] = byte(i * 7)

@@ -156,10 +156,13 @@ func (q *Question) normalize() error {
 		}
 	}
 	able := q.systems()
+	if q.Own {
+		able = append(able, Own)
+	}
 	if len(able) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && q.Framework != Own && !slices.Contains(able, q.Framework) {
+	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
 	}
 	switch {
