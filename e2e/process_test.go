@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"loadline/cost"
 	"loadline/mem"
 )
 
@@ -67,6 +68,9 @@ type planned struct {
 	} `json:"plans"`
 }
 
+// described is an environment in which auto decides by a described machine, not by how fast this one is just now.
+func described() []string { return append(os.Environ(), "LOADLINE_MACHINE="+cost.Laptop2().Name) }
+
 // command runs it to its end and reads its document.
 func command(t *testing.T, doc any, args ...string) {
 	t.Helper()
@@ -75,6 +79,7 @@ func command(t *testing.T, doc any, args ...string) {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), path, append(args, "--json", "--quiet")...)
+	c.Env = described()
 	var out, text bytes.Buffer
 	c.Stdout, c.Stderr = &out, &text
 	if err := c.Run(); err != nil {
@@ -183,6 +188,7 @@ func killed(t *testing.T, events int, after time.Duration, args ...string) int {
 	ctx, kill := context.WithCancel(t.Context()) // Cancel kills the process
 	defer kill()
 	c := exec.CommandContext(ctx, path, append(args, "--quiet", "--events", "/dev/fd/3")...)
+	c.Env = described()
 	var text bytes.Buffer
 	c.Stderr, c.ExtraFiles = &text, []*os.File{to}
 	if err := c.Start(); err != nil {

@@ -81,13 +81,17 @@ func tasksOf(framework string) []string {
 	return tasks
 }
 
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
-	"Apple":  {"llamacpp", "transformers", "peft"},
-	"Intel":  {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
-	"Google": {"vllm", "transformers"},
-	"AWS":    {"vllm", "transformers"},
-	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Apple":    {"llamacpp", "transformers", "peft"},
+	"Intel":    {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Google":   {"vllm", "transformers"},
+	"AWS":      {"vllm", "transformers"},
+	"Huawei":   {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	HostVendor: {"llamacpp", "transformers", "peft"},
 }
 
 // systems returns the systems of the question's task that run on its cards.
@@ -152,10 +156,13 @@ func (q *Question) normalize() error {
 		}
 	}
 	able := q.systems()
+	if q.Own {
+		able = append(able, Own)
+	}
 	if len(able) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && q.Framework != Own && !slices.Contains(able, q.Framework) {
+	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
 	}
 	switch {
