@@ -95,9 +95,9 @@ func (d *decoder) count(what string, bytes, most int64) int64 {
 	return int64(n)
 }
 
-// text reads a string of at most so many bytes.
+// text reads a string of at most so many bytes; what is "bytes of" it.
 func (d *decoder) text(what string, most int64) string {
-	n := d.count("bytes of a "+what, 1, most)
+	n := d.count(what, 1, most)
 	if n <= int64(len(d.buf)) {
 		return string(d.take(int(n)))
 	}
@@ -147,7 +147,7 @@ func (d *decoder) header(h *Header) error {
 }
 
 func (d *decoder) key(h *Header, seen map[string]bool) {
-	key := d.text("key", maxKeyBytes)
+	key := d.text("bytes of a key", maxKeyBytes)
 	value := d.value(key)
 	switch {
 	case d.err != nil:
@@ -199,7 +199,7 @@ func (d *decoder) value(key string) any {
 	}
 	texts := []string{}
 	for i := int64(0); i < n && d.err == nil; i++ {
-		texts = append(texts, d.text("string", maxStringBytes))
+		texts = append(texts, d.text("bytes of a string", maxStringBytes))
 	}
 	return texts
 }
@@ -244,14 +244,14 @@ func (d *decoder) scalar(key string, kind uint32) any {
 	case kindF64:
 		return math.Float64frombits(d.u64())
 	case kindString:
-		return d.text("string", maxStringBytes)
+		return d.text("bytes of a string", maxStringBytes)
 	}
 	d.fail("key %q: kind %d is not known", key, kind)
 	return nil
 }
 
 func (d *decoder) tensor(h *Header, seen map[string]bool) {
-	i := Info{Name: d.text("tensor's name", maxNameBytes)}
+	i := Info{Name: d.text("bytes of a tensor's name", maxNameBytes)}
 	dims := d.u32()
 	if d.err == nil && dims > maxDims {
 		d.fail("tensor %q: has %d dimensions, want at most %d", i.Name, dims, maxDims)
