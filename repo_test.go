@@ -36,7 +36,7 @@ var ranks = [][]string{
 	{"device/devicetest"},
 	{"data/corpus"},
 	{"data"},
-	{"serve/kvcache", "serve/sample", "train/checkpoint"},
+	{"serve/chat", "serve/kvcache", "serve/sample", "train/checkpoint"},
 	{"serve/sched"},
 	{"serve", "train"},
 	{"planner/hardware", "planner/shape"},
