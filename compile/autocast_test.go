@@ -46,12 +46,79 @@ func TestAutocastHalvesActivationsAndWeights(t *testing.T) {
 	}
 }
 
-func TestAutocastWithSGDIsRefused(t *testing.T) {
-	g, err := Autocast(tiny.forward("step"), AutocastOptions{dtype.BF16})
+// What a router decides by is f32, weight, input and logits, with no master and no copy of the input kept for the backward half.
+func TestAutocastKeepsRoutersWide(t *testing.T) {
+	c := shape{d: 128, layers: 2, heads: 4, kv: 2, ffn: 96, vocab: 256, batch: 2, seq: 64, experts: 4, topK: 2, chunk: 128}
+	g, err := Autocast(c.forward("step"), AutocastOptions{dtype.BF16})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Train(g, TrainOptions{Optimizer: SGD}); err == nil {
-		t.Error("sgd on bf16 weights is accepted")
+	gs, err := Train(g, adamw())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g = gs[0]
+	found := 0
+	for i := range g.Ops {
+		if _, ok := g.Ops[i].Op.(graph.Router); !ok {
+			continue
+		}
+		found++
+		mm := g.Ops[g.Info(g.Ops[i].In[0]).Def]
+		for _, v := range append(mm.In, mm.Out...) {
+			if x := g.Info(v); x.Type.DType != dtype.F32 {
+				t.Errorf("%q of a router is %v", x.Name, x.Type)
+			}
+		}
+		if w := g.Info(mm.In[1]); g.Find("master."+w.Name) != graph.None {
+			t.Errorf("%q has a master", w.Name)
+		}
+		readers := 0
+		for k := range g.Ops {
+			for _, v := range g.Ops[k].In {
+				if v == mm.In[0] {
+					readers++
+				}
+			}
+		}
+		if readers != 1 {
+			t.Errorf("the router's input is read %d times, want once", readers)
+		}
+	}
+	if found != c.layers {
+		t.Errorf("got %d routers, want %d", found, c.layers)
+	}
+}
+
+// Every optimizer has a master of every narrow weight, or none of any; without masters only bf16 trains.
+func TestMasters(t *testing.T) {
+	for _, o := range []Optimizer{AdamW, SGD, Lion, Adafactor} {
+		for _, none := range []bool{false, true} {
+			for _, to := range []dtype.Type{dtype.BF16, dtype.F16} {
+				g, err := Autocast(tiny.forward("step"), AutocastOptions{to})
+				if err != nil {
+					t.Fatal(err)
+				}
+				gs, err := Train(g, TrainOptions{Optimizer: o, Momentum: 0.9, NoMaster: none})
+				if refused := err != nil; refused != (none && to == dtype.F16) {
+					t.Errorf("%v in %v, no masters %v: got %v", o, to, none, err)
+				}
+				if err != nil {
+					continue
+				}
+				weights, masters := 0, 0
+				for _, v := range gs[0].States() {
+					switch x := gs[0].Info(v); {
+					case x.Purpose == mem.Weights && x.Type.DType == to:
+						weights++
+					case x.Purpose == mem.MasterWeights && x.Type.DType == dtype.F32:
+						masters++
+					}
+				}
+				if want := weights; weights == 0 || none && masters != 0 || !none && masters != want {
+					t.Errorf("%v in %v, no masters %v: %d narrow weights, %d masters", o, to, none, weights, masters)
+				}
+			}
+		}
 	}
 }

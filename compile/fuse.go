@@ -11,8 +11,8 @@ type FuseOptions struct {
 
 // Fuse rewrites pairs that need not hold what lies between them: a matrix product whose only reader is a cross-entropy
 // becomes a HeadLoss, which holds logits for Chunk rows at a time. It must run before Train.
-func Fuse(g *graph.Graph, o FuseOptions) *graph.Graph {
-	if o.Chunk <= 0 {
+func Fuse(g *graph.Graph, opts FuseOptions) *graph.Graph {
+	if opts.Chunk <= 0 {
 		return g
 	}
 	readers := make([]int, len(g.Values))
@@ -46,10 +46,11 @@ func Fuse(g *graph.Graph, o FuseOptions) *graph.Graph {
 		if fused[i] {
 			continue
 		}
-		if _, ok := n.Op.(graph.CrossEntropy); ok && g.Values[n.In[0]].Def >= 0 && fused[int(g.Values[n.In[0]].Def)] {
+		if o, ok := n.Op.(graph.CrossEntropy); ok && g.Values[n.In[0]].Def >= 0 && fused[int(g.Values[n.In[0]].Def)] {
 			mm := &g.Ops[g.Values[n.In[0]].Def]
 			r.at(n)
-			r.to[n.Out[0]] = r.HeadLoss(r.to[mm.In[0]], r.to[mm.In[1]], r.to[n.In[1]], r.to[n.In[2]], o.Chunk)
+			head := graph.HeadLoss{Chunk: opts.Chunk, LossTerms: o.LossTerms}
+			r.to[n.Out[0]] = r.Apply(head, r.to[mm.In[0]], r.to[mm.In[1]], r.to[n.In[1]], r.to[n.In[2]])[0]
 			continue
 		}
 		r.copy(n)

@@ -2,6 +2,9 @@ package compile
 
 import (
 	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
 
 	"loadline/graph"
 	"loadline/mem"
@@ -15,26 +18,51 @@ type Optimizer uint8
 const (
 	AdamW Optimizer = iota
 	SGD
+	Lion
+	Adafactor
 )
+
+// optimizerNames are the names that ParseOptimizer reads.
+var optimizerNames = [...]string{"adamw", "sgd", "lion", "adafactor"}
+
+// String is the name, in lower case.
+func (o Optimizer) String() string { return optimizerNames[o] }
+
+// Optimizers lists the names.
+func Optimizers() []string { return slices.Clone(optimizerNames[:]) }
+
+// ParseOptimizer reads a name.
+func ParseOptimizer(s string) (Optimizer, error) {
+	if i := slices.Index(optimizerNames[:], s); i >= 0 {
+		return Optimizer(i), nil
+	}
+	return 0, fmt.Errorf("optimizer %q: want %s", s, strings.Join(optimizerNames[:], ", "))
+}
 
 // TrainOptions are the options of the gradient and update passes.
 type TrainOptions struct {
 	Optimizer                Optimizer
-	Beta1, Beta2, Eps, Decay float32 // AdamW; Decay also SGD. Decay applies to tensors of two or more axes
+	Beta1, Beta2, Eps, Decay float32 // Beta1 and Beta2 are AdamW's and Lion's, Eps AdamW's. Decay applies to tensors of two or more axes
 	Momentum                 float32 // SGD
+	Nesterov                 bool    // SGD with momentum
+	NoMaster                 bool    // a bf16 weight has no f32 master: its update is rounded stochastically
 	Clip                     float32 // largest global norm of the gradient; 0 is no clipping
 	Accumulate               int     // micro-batches a step; 0 and 1 mean one
 }
 
 // Names of what Train adds to a graph.
 const (
-	HyperInput   = "hyper"     // f32 (8): see graph.HyperLR and its neighbours
-	NormOutput   = "grad_norm" // output (1), with clipping
-	gradPrefix   = "grad."     // accumulated gradients
-	mPrefix      = "adam.m."   // first moments
-	vPrefix      = "adam.v."   // second moments
-	bufPrefix    = "sgd.buf."  // momentum
-	masterPrefix = "master."   // f32 masters of weights in the compute type
+	HyperInput   = "hyper"               // f32 (8): see graph.HyperLR and its neighbours
+	NormOutput   = "grad_norm"           // output (1), with clipping
+	gradPrefix   = "grad."               // accumulated gradients
+	mPrefix      = "adam.m."             // first moments
+	vPrefix      = "adam.v."             // second moments
+	bufPrefix    = "sgd.buf."            // momentum
+	lionPrefix   = "lion.m."             // Lion's mean
+	factorPrefix = "adafactor."          // all of Adafactor's moments: small, and whole on every rank
+	rowPrefix    = factorPrefix + "row." // means of rows, or of the elements of a tensor of one axis
+	colPrefix    = factorPrefix + "col." // means of columns
+	masterPrefix = "master."             // f32 masters of weights in the compute type
 )
 
 // Train appends the backward half and the update to a graph that ends in a loss.
@@ -47,10 +75,10 @@ func Train(g *graph.Graph, o TrainOptions) ([]*graph.Graph, error) {
 	if g.Loss == graph.None {
 		return nil, fmt.Errorf("compile: graph %q has no loss", g.Name)
 	}
-	if o.Optimizer == SGD {
+	if o.NoMaster {
 		for _, v := range g.States() {
-			if x := &g.Values[v]; x.Train && x.Type.DType != dtype.F32 {
-				return nil, fmt.Errorf("compile: sgd has no master weights; train in f32 or with adamw")
+			if x := &g.Values[v]; x.Train && x.Type.DType != dtype.F32 && x.Type.DType != dtype.BF16 {
+				return nil, fmt.Errorf("compile: weight %q is %v: only bf16 is trained without masters", x.Name, x.Type.DType)
 			}
 		}
 	}
@@ -190,20 +218,56 @@ func (u *updater) update(w, d, scale graph.Value) {
 		decay = 0
 	}
 	f := graph.Type{DType: dtype.F32, Shape: x.Type.Shape}
+	var t graph.Target
+	master := graph.None
+	switch {
+	case x.Type == f:
+	case u.o.NoMaster:
+		t.Key = stochasticKey(x.Name)
+	default:
+		master = u.State(masterPrefix+x.Name, f, mem.MasterWeights)
+	}
+	moment := func(prefix string, t graph.Type) graph.Value { return u.State(prefix+x.Name, t, mem.OptimState) }
+	var op graph.Op
+	var in []graph.Value
 	switch u.o.Optimizer {
 	case AdamW:
-		m := u.State(mPrefix+x.Name, f, mem.OptimState)
-		v := u.State(vPrefix+x.Name, f, mem.OptimState)
-		in := []graph.Value{w, d, m, v, hyper, scale}
-		if x.Type != f {
-			in = append(in, u.State(masterPrefix+x.Name, f, mem.MasterWeights))
-		}
-		u.Apply(graph.AdamW{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Eps: u.o.Eps, Decay: decay}, in...)
+		op = graph.AdamW{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Eps: u.o.Eps, Decay: decay, Target: t}
+		in = []graph.Value{w, d, moment(mPrefix, f), moment(vPrefix, f), hyper, scale}
 	case SGD:
 		buf := graph.None
 		if u.o.Momentum != 0 {
-			buf = u.State(bufPrefix+x.Name, x.Type, mem.OptimState)
+			buf = moment(bufPrefix, f)
 		}
-		u.Apply(graph.SGD{Momentum: u.o.Momentum, Decay: decay}, w, d, buf, hyper, scale)
+		op = graph.SGD{Momentum: u.o.Momentum, Decay: decay, Nesterov: u.o.Nesterov, Target: t}
+		in = []graph.Value{w, d, buf, hyper, scale}
+	case Lion:
+		op = graph.Lion{Beta1: u.o.Beta1, Beta2: u.o.Beta2, Decay: decay, Target: t}
+		in = []graph.Value{w, d, moment(lionPrefix, f), hyper, scale}
+	case Adafactor:
+		rt, ct := graph.AdafactorTypes(f)
+		col, c := graph.None, graph.None
+		a := graph.AdafactorUpdate{Decay: decay, Target: t}
+		row := moment(rowPrefix, rt)
+		if n := f.Shape.N; n >= 2 {
+			a.Rows, a.Cols = f.Shape.Dims[n-2].N, f.Shape.Last()
+			col = moment(colPrefix, ct)
+		}
+		out := u.Apply(graph.AdafactorMoments{}, d, row, col, hyper, scale)
+		if col != graph.None {
+			c = out[3]
+		}
+		op, in = a, []graph.Value{w, d, out[1], c, hyper}
 	}
+	if master != graph.None {
+		in = append(in, master)
+	}
+	u.Apply(op, in...)
+}
+
+// stochasticKey is a number of a weight's own, not 0.
+func stochasticKey(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name)) // a hash takes everything
+	return max(h.Sum32(), 1)
 }

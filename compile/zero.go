@@ -37,7 +37,7 @@ func (o ZeroOptions) Validate() error {
 //
 // Sums are taken in rank order for every element and norms by fixed blocks, so all stages give the same bits. With
 // accumulation that asks every stage to sum each micro-batch over ranks before it is accumulated. Tensors of
-// one axis stay whole in stage 3. A gathered weight is never kept for the backward half: recompute gathers it again.
+// one axis stay whole in stage 3, and Adafactor's moments in all. A gathered weight is never kept for the backward half: recompute gathers it again.
 func Zero(g *graph.Graph, o ZeroOptions) (*graph.Graph, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (o ZeroOptions) shards(x *graph.Info) bool {
 	}
 	switch x.Purpose {
 	case mem.OptimState, mem.MasterWeights:
-		return o.Stage >= 1
+		return o.Stage >= 1 && !strings.HasPrefix(x.Name, factorPrefix)
 	case mem.Grads:
 		return o.Stage >= 2
 	case mem.Weights:
@@ -124,23 +124,25 @@ func (o ZeroOptions) shards(x *graph.Info) bool {
 }
 
 // Sharded tells whether, at this stage, each rank holds only its shard of the State named name of purpose p and type t.
-func (o ZeroOptions) Sharded(p mem.Purpose, t graph.Type) bool {
-	return o.shards(&graph.Info{Kind: graph.State, Purpose: p, Type: t, Train: true})
+func (o ZeroOptions) Sharded(name string, p mem.Purpose, t graph.Type) bool {
+	return o.shards(&graph.Info{Name: name, Kind: graph.State, Purpose: p, Type: t, Train: true})
 }
 
 // updateOperands returns the weight and the gradient of an update operation, or None.
 func updateOperands(n *graph.Node) (w, d graph.Value) {
-	switch n.Op.(type) {
-	case graph.AdamW, graph.SGD:
+	if _, ok := n.Op.(graph.Updater); ok {
 		return n.In[0], n.In[1]
 	}
 	return graph.None, graph.None
 }
 
 func (z *zero) node(n *graph.Node) {
-	switch n.Op.(type) {
-	case graph.AdamW, graph.SGD:
-		z.update(n)
+	switch o := n.Op.(type) {
+	case graph.Updater:
+		z.update(o, n)
+		return
+	case graph.AdafactorMoments:
+		z.moments(n)
 		return
 	case graph.SumSquares:
 		z.at(n)
@@ -230,8 +232,28 @@ func (z *zero) sum(d graph.Value) graph.Value {
 	return s
 }
 
+// moments appends Adafactor's moments, which every rank makes of the whole gradient: sums along rows and down columns do not keep to shards.
+// They are small, so they are on all ranks, and a sharded gradient is gathered for no longer than they take.
+func (z *zero) moments(n *graph.Node) {
+	z.at(n)
+	in := z.in(n.In)
+	d := n.In[0]
+	x := &z.old.Values[d]
+	in[0] = z.sum(d)
+	switch {
+	case x.Kind == graph.State && z.o.Stage == 1:
+		in[0] = z.to[d]
+	case z.o.Stage >= 1:
+		in[0] = z.Apply(graph.AllGather{Ranks: z.o.Ranks, Unit: 1, Elems: z.elems(d), To: x.Type}, in[0], graph.None)[0]
+	}
+	out := z.Apply(n.Op, in...)
+	for i, v := range n.Out {
+		z.to[v] = out[i]
+	}
+}
+
 // update appends an update of the whole weight, or of this rank's shard of it.
-func (z *zero) update(n *graph.Node) {
+func (z *zero) update(o graph.Updater, n *graph.Node) {
 	z.at(n)
 	w := n.In[0]
 	in := z.in(n.In)
@@ -241,7 +263,11 @@ func (z *zero) update(n *graph.Node) {
 	if slice {
 		in[0] = z.Apply(graph.ShardSlice{Ranks: z.o.Ranks}, z.to[w])[0]
 	}
-	out := z.Apply(n.Op, in...)
+	op := graph.Op(o)
+	if z.o.Stage >= 1 {
+		op = o.OnShard(z.o.Ranks, z.elems(w))
+	}
+	out := z.Apply(op, in...)
 	for i, v := range n.Out {
 		z.to[v] = out[i]
 	}

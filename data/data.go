@@ -1,18 +1,19 @@
 // Package data turns text into streams of tokens for training and evaluation.
 //
-// Text is tokenised once, into a file of tokens beside the run's output, and windows are read from that file in the order
-// in which they are needed:
+// Text, plain or in documents of JSON lines or Parquet, is tokenised once, into a file of tokens beside the run's output, and windows are
+// read from that file in the order in which they are needed:
 //
-//	text ──Tokenize──▶ token file ──Open──▶ File ──NewStream──▶ Stream.Next ──▶ tokens, targets
-//	                                          └──NewSequence──▶ Sequence.Next ──▶ each window once, in order
+//	FILE ──OpenDocuments──▶ TokenizeDocuments ──▶ token file ──Open──▶ File ──NewStream──▶ Stream.Next ──▶ tokens, targets
+//	text ──Tokenize───────────────────────────────▲                    └──NewSequence──▶ Sequence.Next ──▶ each window once, in order
 //
 // Windows of Seq tokens lie back to back over the whole stream; the targets of a window are its tokens moved by one, so
 // every token but the first is predicted once an epoch. The order of windows is a permutation computed from the seed and
 // the epoch, with no table, so a place in the data is two numbers and a run that is resumed goes on exactly where it was.
 //
-// What it holds on the Go heap does not depend on the length of the text: about 200 KiB while tokenising, and nothing
-// but a file's handle afterwards; the tokens land in buffers that the caller hands in. On disk a token takes two bytes, or
-// four with a vocabulary above 65,536: for English and 1,024 tokens about 0.8 bytes for each byte of text (TokenBytes).
+// What it holds on the Go heap does not depend on the length of the text: about 200 KiB while tokenising text or JSON lines, what package
+// parquet says for Parquet, and nothing but a file's handle afterwards; the tokens land in buffers that the caller hands in. On disk a
+// token takes two bytes, or four with a vocabulary above 65,536: for English and 1,024 tokens about 0.8 bytes for each byte of text
+// (TokenBytes).
 //
 // The package does not clean, mix or weigh texts, and knows nothing of models.
 //

@@ -1,18 +1,14 @@
 package data
 
 import (
-	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"unsafe"
 
 	"loadline/internal/regular"
-	"loadline/model/tokenizer"
 )
 
 // A token file is a header of 24 bytes and the tokens, all little-endian:
@@ -32,87 +28,6 @@ func TokenBytes(vocabSize int) int {
 		return 2
 	}
 	return 4
-}
-
-// TokenizeFile writes the tokens of the text file at path to a token file at out, and returns how many there are.
-func TokenizeFile(out, path string, t *tokenizer.Tokenizer) (int64, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return 0, fmt.Errorf("data: %w", err)
-	}
-	defer f.Close() // read only
-	n, err := Tokenize(out, f, t)
-	if err != nil {
-		return 0, fmt.Errorf("%w (text %s)", err, path)
-	}
-	return n, nil
-}
-
-// Tokenize writes the tokens of a text to a token file at out, and returns how many there are. The file is written under
-// another name beside it and takes its own when it is complete; on an error nothing is left. No token is added: the text of
-// tokenizer.EndOfText in it separates documents.
-func Tokenize(out string, text io.Reader, t *tokenizer.Tokenizer) (n int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".*")
-	if err != nil {
-		return 0, fmt.Errorf("data: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()           // closed already, or of no interest:
-			os.Remove(f.Name()) // err says what went wrong
-		}
-	}()
-	if n, err = writeTokens(f, text, t); err != nil {
-		return 0, fmt.Errorf("data: tokenizing: %w", err)
-	}
-	if n == 0 {
-		return 0, errors.New("data: the text is empty")
-	}
-	if err := cmp.Or(f.Chmod(0o644), f.Close()); err != nil {
-		return 0, fmt.Errorf("data: %w", err)
-	}
-	if err := os.Rename(f.Name(), out); err != nil {
-		return 0, fmt.Errorf("data: %w", err)
-	}
-	return n, nil
-}
-
-// writeTokens writes a header and the tokens of the text.
-func writeTokens(f *os.File, text io.Reader, t *tokenizer.Tokenizer) (int64, error) {
-	width := TokenBytes(t.VocabSize())
-	w := bufio.NewWriterSize(f, 64<<10)
-	w.Write(make([]byte, headerBytes)) // an error of w stays until it is asked for
-	n := int64(0)
-	err := t.EncodeReader(text, func(ids []int32) error {
-		n += int64(len(ids))
-		p := w.AvailableBuffer()
-		for _, id := range ids {
-			if len(p)+width > cap(p) {
-				if _, err := w.Write(p); err != nil {
-					return err
-				}
-				if err := w.Flush(); err != nil {
-					return err
-				}
-				p = w.AvailableBuffer()
-			}
-			if width == 2 {
-				p = binary.LittleEndian.AppendUint16(p, uint16(id))
-			} else {
-				p = binary.LittleEndian.AppendUint32(p, uint32(id))
-			}
-		}
-		_, err := w.Write(p)
-		return err
-	})
-	if err := cmp.Or(err, w.Flush()); err != nil {
-		return 0, err
-	}
-	header := binary.LittleEndian.AppendUint32([]byte(fileMagic), uint32(width))
-	header = binary.LittleEndian.AppendUint32(header, uint32(t.VocabSize()))
-	header = binary.LittleEndian.AppendUint64(header, uint64(n))
-	_, err = f.WriteAt(header, 0)
-	return n, err
 }
 
 // File is a Source in a token file.

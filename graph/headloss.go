@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 
 	"loadline/mem"
 	"loadline/tensor/dtype"
@@ -10,16 +11,26 @@ import (
 // HeadLoss is a loss head that never holds rows × vocabulary logits: h (N,D), w (V,D), targets i32 (N), weight (1) →
 // loss (1), the same function as MatMul then CrossEntropy. It works through Chunk rows at a time, a multiple of 128; the
 // chunk changes no bit.
-type HeadLoss struct{ Chunk int }
+type HeadLoss struct {
+	Chunk int
+	LossTerms
+}
 
 // HeadLossGrad does loss and gradients in one pass over the chunks, so logits are made once: h, w, targets, weight, acc
 // (V,D) or None → dh (N,D), dw + acc (V,D), loss (1). The gradients of logits enter both products in h's type.
-type HeadLossGrad struct{ Chunk int }
+type HeadLossGrad struct {
+	Chunk int
+	LossTerms
+}
 
 func (HeadLoss) Kind() string        { return "headloss" }
 func (HeadLossGrad) Kind() string    { return "headloss_grad" }
-func (o HeadLoss) Attrs() string     { return fmt.Sprintf("chunk=%d", o.Chunk) }
-func (o HeadLossGrad) Attrs() string { return fmt.Sprintf("chunk=%d", o.Chunk) }
+func (o HeadLoss) Attrs() string     { return headAttrs(o.Chunk, o.LossTerms) }
+func (o HeadLossGrad) Attrs() string { return headAttrs(o.Chunk, o.LossTerms) }
+
+func headAttrs(chunk int, l LossTerms) string {
+	return strings.TrimSpace(fmt.Sprintf("chunk=%d %s", chunk, l.attrs()))
+}
 
 func (HeadLoss) Outputs(in []Type) []Type {
 	want(in[0].Shape.N == 2 && in[1].Shape.N == 2 && in[0].Shape.Last() == in[1].Shape.Last(), "headloss: h %v does not fit w %v", in[0], in[1])
@@ -84,5 +95,5 @@ func (o HeadLoss) Gradient(w *Backprop) {
 // HeadLoss appends the chunked loss head.
 func (b *Builder) HeadLoss(h, w, targets, weight Value, chunk int) Value {
 	want(chunk > 0, "headloss: chunk %d", chunk)
-	return b.one(HeadLoss{chunk}, h, w, targets, weight)
+	return b.one(HeadLoss{Chunk: chunk}, h, w, targets, weight)
 }

@@ -3,57 +3,152 @@ package graph
 import (
 	"fmt"
 
+	"loadline/tensor"
 	"loadline/tensor/dtype"
 )
 
 // Places in the hyper input, f32 (HyperLen), that the trainer fills each step.
 const (
-	HyperLR    = iota // learning rate
-	HyperBias1        // 1 − β1^t
-	HyperBias2        // 1 − β2^t
-	HyperGrad         // what gradients are multiplied by before anything else (1 unless the loss is scaled)
-	HyperLen   = 8
+	HyperLR     = iota // learning rate
+	HyperBias1         // 1 − β1^t
+	HyperBias2         // 1 − β2^t
+	HyperGrad          // what gradients are multiplied by before anything else (1 unless the loss is scaled)
+	HyperDecay2        // Adafactor's β2 of this step
+	HyperSeedLo        // lower half of the step's random 32 bits, 0 to 65535: what stochastic rounding draws from
+	HyperSeedHi        // upper half
+	HyperLen    = 8
 )
+
+// Updater is an Op that updates a weight, operand 0, by its gradient, operand 1, element by element: so it may as well be of a shard.
+type Updater interface {
+	Op
+	// OnShard is the same update of one rank's shard of a weight of so many elements.
+	OnShard(ranks, elems int) Op
+}
+
+// Target is what updates have in common: which elements they are of, and how a weight that is narrow and has no master is rounded. The
+// zero value is a whole tensor, of f32 or with a master.
+type Target struct {
+	Ranks, Elems int    // of a shard (tensor.Shard): the ranks and the elements of the whole tensor; 0 where it is whole, or its place does not matter
+	Key          uint32 // not 0: w is bf16 and rounded stochastically, under a key of this number and the step's
+}
+
+// First is the place in the whole tensor of the first element that rank has.
+func (t Target) First(rank int) int {
+	if t.Ranks == 0 {
+		return 0
+	}
+	lo, _ := tensor.Shard(t.Elems, t.Ranks, rank)
+	return lo
+}
+
+// StepKey is the key of a step's stochastic rounding: a mix of Key and the two halves of the hyper input's seed.
+func (t Target) StepKey(lo, hi uint32) uint32 {
+	x := (uint64(hi)<<16|uint64(lo))<<32 | uint64(t.Key)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // SplitMix64's finaliser
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return uint32((x ^ x>>31) >> 32)
+}
+
+// onShard is t for a shard, which matters only where rounding depends on the place.
+func (t Target) onShard(ranks, elems int) Target {
+	if t.Key != 0 {
+		t.Ranks, t.Elems = ranks, elems
+	}
+	return t
+}
+
+// attrs is t's part of an operation's text.
+func (t Target) attrs() string {
+	s := ""
+	if t.Ranks > 0 {
+		s = fmt.Sprintf(" ranks=%d elems=%d", t.Ranks, t.Elems)
+	}
+	if t.Key != 0 {
+		s += fmt.Sprintf(" stochastic=%08x", t.Key)
+	}
+	return s
+}
+
+// updated is the types of an update's results: w, its states, and the master that operand i may be.
+func (t Target) updated(kind string, i int, in []Type, states ...Type) []Type {
+	f := Type{dtype.F32, in[0].Shape}
+	want(in[1] == f, "%s: w %v, g %v", kind, in[0], in[1])
+	out := append([]Type{in[0]}, states...)
+	if len(in) > i && in[i].Shape.N > 0 {
+		want(in[i] == f && t.Key == 0, "%s: w %v, master %v", kind, in[0], in[i])
+		return append(out, in[i])
+	}
+	want(in[0] == f && t.Key == 0 || in[0].DType == dtype.BF16 && t.Key != 0, "%s: w %v has no master", kind, in[0])
+	return out
+}
 
 // AdamW is one update with decoupled weight decay (arXiv 1711.05101, in torch.optim.AdamW's order of operations): w, g, m, v
 // of one shape, hyper (8), scale (1) or None, master f32 or None → w, m, v and, with a master, master. g, m and v are f32. With a master the
 // update is of the master, and w is the master rounded to w's type, to nearest, ties to even. With g' = g·hyper[HyperGrad]·scale: w −= lr·Decay·w; m and v are
 // the moving means of g' and g'²; w −= lr/bias1 · m / (√v/√bias2 + Eps). Arithmetic in f32, element by element.
-type AdamW struct{ Beta1, Beta2, Eps, Decay float32 }
+type AdamW struct {
+	Beta1, Beta2, Eps, Decay float32
+	Target
+}
 
 // SGD is one update with momentum and coupled weight decay in torch.optim.SGD's order: w, g, buf or None, hyper, scale (1)
-// or None → w, buf. g' += Decay·w; buf = Momentum·buf + g'; w −= lr·buf. Without buf, w −= lr·g' and the second result
-// is of no elements.
-type SGD struct{ Momentum, Decay float32 }
+// or None, master or None → w, buf and, with a master, master. g' += Decay·w; buf = Momentum·buf + g'; w −= lr·buf, or with Nesterov
+// w −= lr·(g' + Momentum·buf). Without buf, w −= lr·g' and there is no second result.
+type SGD struct {
+	Momentum, Decay float32
+	Nesterov        bool
+	Target
+}
 
 func (AdamW) Kind() string { return "adamw" }
 func (SGD) Kind() string   { return "sgd" }
 func (o AdamW) Attrs() string {
-	return fmt.Sprintf("beta1=%g beta2=%g eps=%g decay=%g", o.Beta1, o.Beta2, o.Eps, o.Decay)
+	return fmt.Sprintf("beta1=%g beta2=%g eps=%g decay=%g", o.Beta1, o.Beta2, o.Eps, o.Decay) + o.attrs()
 }
-func (o SGD) Attrs() string { return fmt.Sprintf("momentum=%g decay=%g", o.Momentum, o.Decay) }
+func (o SGD) Attrs() string {
+	s := fmt.Sprintf("momentum=%g decay=%g", o.Momentum, o.Decay)
+	if o.Nesterov {
+		s += " nesterov"
+	}
+	return s + o.attrs()
+}
 
-func (AdamW) Outputs(in []Type) []Type {
-	f := Type{dtype.F32, in[0].Shape}
-	want(f == in[1] && f == in[2] && f == in[3], "adamw: w %v, g %v, m %v, v %v", in[0], in[1], in[2], in[3])
-	if len(in) > 6 && in[6].Shape.N > 0 {
-		want(in[6] == f, "adamw: w %v, master %v", in[0], in[6])
-		return []Type{in[0], in[2], in[3], in[6]}
-	}
-	want(in[0] == f, "adamw: w %v has no master", in[0])
-	return []Type{in[0], in[2], in[3]}
+func (o AdamW) Outputs(in []Type) []Type {
+	want(in[2] == in[1] && in[3] == in[1], "adamw: g %v, m %v, v %v", in[1], in[2], in[3])
+	return o.updated("adamw", 6, in, in[2], in[3])
 }
-func (SGD) Outputs(in []Type) []Type {
-	want(in[0] == in[1], "sgd: w %v, g %v", in[0], in[1])
+func (o SGD) Outputs(in []Type) []Type {
+	want((in[2].Shape.N > 0) == (o.Momentum != 0), "sgd: momentum %g, buf %v", o.Momentum, in[2])
 	if in[2].Shape.N == 0 {
-		return in[:1]
+		return o.updated("sgd", 5, in)
 	}
-	return []Type{in[0], in[2]}
+	want(in[2] == in[1], "sgd: g %v, buf %v", in[1], in[2])
+	return o.updated("sgd", 5, in, in[2])
 }
 func (AdamW) FLOPs(b Bounds, in, _ []Type) float64 { return 15 * elems(b, in[0]) }
 func (SGD) FLOPs(b Bounds, in, _ []Type) float64   { return 6 * elems(b, in[0]) }
 func (AdamW) Writes() []Alias                      { return []Alias{{0, 0}, {1, 2}, {2, 3}, {3, 6}} }
-func (SGD) Writes() []Alias                        { return []Alias{{0, 0}, {1, 2}} }
+
+// Writes counts on a master where there is no buf: the results are then w and the master.
+func (o SGD) Writes() []Alias {
+	if o.Momentum == 0 {
+		return []Alias{{0, 0}, {1, 5}}
+	}
+	return []Alias{{0, 0}, {1, 2}, {2, 5}}
+}
+
+// OnShard is the same update of a shard.
+func (o AdamW) OnShard(ranks, elems int) Op {
+	o.Target = o.onShard(ranks, elems)
+	return o
+}
+
+// OnShard is the same update of a shard.
+func (o SGD) OnShard(ranks, elems int) Op {
+	o.Target = o.onShard(ranks, elems)
+	return o
+}
 
 // InPlace lets a gathered or sliced weight be updated where it lies.
 func (AdamW) InPlace() []Alias { return []Alias{{0, 0}} }

@@ -24,7 +24,8 @@ type TrainOptions struct {
 	Seq      int // tokens of each
 	Standard bool
 	Dropout  float32 // of what each sub-block adds to the residual stream and, for GPT-2, of the embedding; 0 is none
-	Block    int     // tokens a block of the identity table; divides Seq. 0 takes the largest divisor up to 128
+	Loss     graph.LossTerms
+	Block    int // tokens a block of the identity table; divides Seq. 0 takes the largest divisor up to 128
 }
 
 // maxRows bounds the rows of one graph.
@@ -42,6 +43,8 @@ func (o TrainOptions) Validate(c Config) error {
 		return fmt.Errorf("model: seq %d: the model has %d positions", o.Seq, c.MaxPositionEmbeddings)
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return fmt.Errorf("model: dropout %g: want 0 or more, and less than 1", o.Dropout)
+	case !(o.Loss.Smoothing >= 0 && o.Loss.Smoothing < 1) || !(o.Loss.Z >= 0 && o.Loss.Z <= 1):
+		return fmt.Errorf("model: label smoothing %g, z-loss %g: want 0 or more and less than 1, and 0 to 1", o.Loss.Smoothing, o.Loss.Z)
 	case o.Block < 0 || o.Block > 0 && o.Seq%o.Block != 0:
 		return fmt.Errorf("model: block %d does not divide seq %d", o.Block, o.Seq)
 	}
@@ -79,7 +82,9 @@ func TrainGraph(c Config, o TrainOptions) (*graph.Graph, error) {
 		d.drop = func(x graph.Value) graph.Value { return d.Dropout(x, seed, o.Dropout) }
 	}
 	logits := d.head(d.body())
-	d.Part(graph.Outside, "head", func() { d.SetLoss(d.CrossEntropy(logits, targets, weight)) })
+	d.Part(graph.Outside, "head", func() {
+		d.SetLoss(d.Apply(graph.CrossEntropy{LossTerms: o.Loss}, logits, targets, weight)[0])
+	})
 	return d.G, nil
 }
 
@@ -92,9 +97,9 @@ func (d *decoder) inputs(sequences, blocks int) {
 	}
 }
 
-// EvalGraph builds the same forward and loss without dropout (so without the seed input), for evaluation.
+// EvalGraph builds the same forward without dropout (so without the seed input) and with the plain loss, for evaluation.
 func EvalGraph(c Config, o TrainOptions) (*graph.Graph, error) {
-	o.Dropout = 0
+	o.Dropout, o.Loss = 0, graph.LossTerms{}
 	return TrainGraph(c, o)
 }
 

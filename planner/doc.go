@@ -43,6 +43,7 @@ var systems = []struct {
 	{"litgpt", "litgpt", frameworks.LitGPT},
 	{"fsdp-qlora", "fsdp-qlora", frameworks.FSDPQLoRA},
 	{"transformers", "hf-inference", frameworks.HFInference},
+	{"loadline", "", frameworks.Loadline}, // rough: see there
 }
 
 // Systems returns the names that Predict knows.

@@ -137,7 +137,7 @@ func listStates(gs []*graph.Graph, z compile.ZeroOptions) []state {
 			for _, v := range g.States() {
 				if x := g.Info(v); x.Purpose == p && !seen[x.Name] {
 					seen[x.Name] = true
-					out = append(out, state{x.Name, x.Type, x.Purpose, z.Sharded(p, x.Type)})
+					out = append(out, state{x.Name, x.Type, x.Purpose, z.Sharded(x.Name, p, x.Type)})
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"loadline/device"
 	"loadline/mem"
 	"loadline/mem/arena"
+	"loadline/tensor"
 )
 
 // RuntimeBytes is what the Go runtime is given: heap, stacks, code.
@@ -50,21 +51,21 @@ func (j *Job) Seconds() float64 {
 	return s
 }
 
+// HeadChunk is the rows of logits that the loss head holds at once.
+func (j *Job) HeadChunk() int { return j.Options.chunk() }
+
 // Compile plans a run. It runs nothing and reads no file; the same arguments give the same job. A run that does not fit is refused with a
 // *DoesNotFitError.
 func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	gs, err := buildGraphs(&o)
+	auto := o.HeadChunk == AutoChunk
+	if auto {
+		o.HeadChunk = tensor.BlockRows
+	}
+	c, err := newCompiler(o, dev, fixed)
 	if err != nil {
-		return nil, err
-	}
-	if err := gs.checkTags(o.Recompute.Tags); err != nil {
-		return nil, err
-	}
-	c := &compiler{o: &o, dev: dev, fixed: fixed, graphs: gs, small: map[string]*compile.Program{}}
-	if c.others, err = gs.programs(&o); err != nil {
 		return nil, err
 	}
 	j, err := c.fit(o.Recompute)
@@ -85,7 +86,58 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 		}
 		return nil, c.doesNotFit(j, least)
 	}
-	return &Job{Job: j, Options: o, Step: j.Programs[0], Promise: j.Plan(), states: gs.states, compiler: c}, nil
+	job := c.job(j, c)
+	if auto {
+		return c.largestChunk(job)
+	}
+	return job, nil
+}
+
+// largestChunk looks for the largest chunk of the loss head with which the run fits and is modelled no slower than job, which has the
+// smallest. What is the least memory remains the smallest chunk's to say.
+func (c *compiler) largestChunk(job *Job) (*Job, error) {
+	low, high := 1, (c.o.Batch*c.o.Seq+tensor.BlockRows-1)/tensor.BlockRows+1 // blocks: one that does, one that is too many
+	seconds := job.Seconds()
+	for high-low > 1 {
+		mid := low + (high-low)/2
+		o := *c.o
+		o.HeadChunk = mid * tensor.BlockRows
+		x, err := newCompiler(o, c.dev, c.fixed)
+		if err != nil {
+			return nil, err
+		}
+		j, err := x.fit(o.Recompute)
+		if err != nil {
+			return nil, err
+		}
+		if j != nil {
+			if larger := x.job(j, c); larger.Seconds() <= seconds {
+				low, job = mid, larger
+				continue
+			}
+		}
+		high = mid
+	}
+	return job, nil
+}
+
+// newCompiler builds the graphs of a run, and the programs in which there is nothing to choose.
+func newCompiler(o Options, dev device.Device, fixed FixedBytes) (*compiler, error) {
+	gs, err := buildGraphs(&o)
+	if err != nil {
+		return nil, err
+	}
+	if err := gs.checkTags(o.Recompute.Tags); err != nil {
+		return nil, err
+	}
+	c := &compiler{o: &o, dev: dev, fixed: fixed, graphs: gs, small: map[string]*compile.Program{}}
+	c.others, err = gs.programs(&o)
+	return c, err
+}
+
+// job makes a Job of one that fits; least is asked for the least memory.
+func (c *compiler) job(j *compile.Job, least *compiler) *Job {
+	return &Job{Job: j, Options: *c.o, Step: j.Programs[0], Promise: j.Plan(), states: c.graphs.states, compiler: least}
 }
 
 // compiler is the state of Compile.
@@ -111,6 +163,9 @@ func (c *compiler) step(r compile.Recompute, limit int64) (*compile.Program, err
 	if err != nil {
 		return nil, err
 	}
+	if s := c.o.SavedActivations; s > 0 {
+		limit = int64(s)
+	}
 	if limit == 0 {
 		limit = math.MaxInt64 / 2 // the fastest program there is
 	}
@@ -131,10 +186,14 @@ func (c *compiler) auto() (*compile.Search, error) {
 }
 
 func (c *compiler) compileOptions(r compile.Recompute, limit int64) compile.Options {
-	return compile.Options{
+	o := compile.Options{
 		Machine: c.o.Machine, Recompute: r, Limit: limit,
 		Offload: compile.OffloadOptions{Activations: c.o.Offload, Tier: c.o.OffloadTier()},
 	}
+	if r.Policy == compile.Auto {
+		o.Saved = int64(c.o.SavedActivations)
+	}
+	return o
 }
 
 // join makes the job of a step and all other branches.
@@ -181,7 +240,7 @@ func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
 		}
 		p, err := c.step(r, int64(limit))
 		var over *compile.OverLimitError
-		if errors.As(err, &over) {
+		if errors.As(err, &over) && c.o.SavedActivations == 0 {
 			break
 		}
 		if err != nil {

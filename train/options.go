@@ -8,8 +8,10 @@ import (
 
 	"loadline/compile"
 	"loadline/cost"
+	"loadline/graph"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor"
 	"loadline/tensor/dtype"
 )
 
@@ -31,20 +33,25 @@ type Options struct {
 	Decay    int // steps of the fall at the end; WSD alone
 
 	Optimizer    compile.Optimizer
-	Beta1, Beta2 float64 // AdamW
+	Beta1, Beta2 float64 // AdamW and Lion
 	Eps          float64 // AdamW
 	Momentum     float64 // SGD
+	Nesterov     bool    // SGD with momentum
 	WeightDecay  float64 // of tensors of two or more axes
 	Clip         float64 // largest global norm of the gradient; 0 is no clipping
 	Dropout      float64
 
+	LabelSmoothing float64 // of training alone, as ZLoss: see graph.LossTerms. Losses of steps hold both terms, those of evaluations neither
+	ZLoss          float64
+
 	// Precision is "fp32"; "bf16" or "fp16" store weights of two or more axes, activations and their gradients in that type, with f32
 	// masters of the weights, and everything that is summed in f32. With fp16 the loss is scaled by LossScale.
 	Precision string
+	NoMaster  bool      // bf16 alone: there are no masters, and updates of weights are rounded stochastically
 	LossScale ScaleRule // fp16 alone
 	Recompute compile.Recompute
 	Attention string // "standard" or "flash"
-	HeadChunk int    // rows of logits held at once, a multiple of 128; 0 is the most that stays within 2 MiB, at least 128
+	HeadChunk int    // rows of logits held at once, a multiple of 128; 0 is the most that stays within 2 MiB, at least 128; or AutoChunk
 
 	Ranks   int  // processes
 	Zero    int  // ZeRO stage
@@ -52,6 +59,9 @@ type Options struct {
 
 	Memory       mem.Bytes // most that a process may hold; 0 is no limit
 	DeviceMemory mem.Bytes // most of it that may lie on the device tier; 0 is no limit of its own
+	// SavedActivations is what recompute auto decides by in place of the other limits, for comparisons of policies: most bytes of forward
+	// values that are alive when the backward half begins; 0 is none. The other limits are only held then.
+	SavedActivations mem.Bytes
 
 	SaveEvery int // steps; 0 saves at the end alone
 	Keep      int // checkpoints that stay; 0 is all
@@ -96,6 +106,12 @@ const (
 
 // Validate returns an *OptionError about the first setting that cannot be, or the model's own error.
 func (o *Options) Validate() error {
+	switch {
+	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 1):
+		return bad("label-smoothing", "%g: want 0 or more, and less than 1", o.LabelSmoothing)
+	case !(o.ZLoss >= 0 && o.ZLoss <= 1):
+		return bad("z-loss", "%g: want 0 to 1", o.ZLoss)
+	}
 	if err := o.graphOptions("step").Validate(o.Config); err != nil {
 		return err
 	}
@@ -134,22 +150,28 @@ func (o *Options) Validate() error {
 	switch {
 	case !slices.Contains(precisions, o.Precision):
 		return bad("precision", "%q: only %s are there yet", o.Precision, strings.Join(precisions, ", "))
-	case o.compute() != dtype.F32 && o.Optimizer == compile.SGD:
-		return bad("optimizer", "sgd keeps no masters of %s weights: want adamw, or --precision fp32", o.Precision)
-	case o.compute() != dtype.F32 && o.Zero > 0:
-		return bad("zero", "%d: ranks cannot share out %s weights yet: want stage 0, or --precision fp32", o.Zero, o.Precision)
+	case o.NoMaster && o.Precision != "bf16":
+		return bad("master", "none with --precision %s: only bf16 is trained without masters", o.Precision)
 	case o.Attention != "flash" && o.Attention != "standard":
 		return bad("attention", "%q: want standard or flash", o.Attention)
+	case o.Nesterov && (o.Optimizer != compile.SGD || o.Momentum == 0):
+		return bad("nesterov", "it is of sgd with momentum")
+	case o.Optimizer == compile.SGD && o.Momentum >= 1:
+		return bad("momentum", "%g: want less than 1", o.Momentum)
+	case o.Optimizer == compile.Lion && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1):
+		return bad("optimizer", "lion with betas %g and %g: want 0 or more and less than 1", o.Beta1, o.Beta2)
 	case o.Optimizer == compile.AdamW && !(o.Beta1 >= 0 && o.Beta1 < 1 && o.Beta2 >= 0 && o.Beta2 < 1 && o.Eps > 0):
 		return bad("optimizer", "adamw with betas %g, %g and eps %g: want betas of 0 or more and less than 1, and eps above 0", o.Beta1, o.Beta2, o.Eps)
-	case o.HeadChunk < 0 || o.HeadChunk%128 != 0:
-		return bad("head-chunk", "%d rows: want a multiple of 128", o.HeadChunk)
+	case o.HeadChunk != AutoChunk && (o.HeadChunk < 0 || o.HeadChunk%tensor.BlockRows != 0):
+		return bad("head-chunk", "%d rows: want a multiple of %d", o.HeadChunk, tensor.BlockRows)
 	case o.Zero < 0 || o.Zero > 3:
 		return bad("zero", "%d: want 0 to 3", o.Zero)
 	case o.Zero > 0 && o.Ranks == 1:
 		return bad("zero", "%d: want at least 2 ranks", o.Zero)
 	case o.Memory < 0 || o.DeviceMemory < 0:
 		return bad("memory", "%v, device memory %v: want 0 or more", o.Memory, o.DeviceMemory)
+	case o.SavedActivations < 0 || o.SavedActivations > 0 && o.Recompute.Policy != compile.Auto:
+		return bad("recompute", "%v, saved activations of %v: want auto for a limit of them", o.Recompute, o.SavedActivations)
 	case o.Offload && o.Machine.Link[o.OffloadTier()] <= 0:
 		return bad("offload", "the machine has no link to %v", o.OffloadTier())
 	}
@@ -192,7 +214,11 @@ func (o *Options) OffloadTier() mem.Tier {
 // Sequences is the sequences of one step, over all micro-batches and ranks.
 func (o *Options) Sequences() int { return o.Batch * o.Accumulate * o.Ranks }
 
-// chunkBytes is the most that automatic chunking lets logits take.
+// AutoChunk as Options.HeadChunk has Compile choose: the most rows that fit into what the limits leave, as long as the step is modelled no
+// slower for them.
+const AutoChunk = -1
+
+// chunkBytes is the most that the loss head takes for logits unless told otherwise.
 const chunkBytes = 2 << 20
 
 // chunk is the rows of logits that the loss head holds at once.
@@ -205,7 +231,8 @@ func (o *Options) chunk() int {
 
 // graphOptions are the model's own.
 func (o *Options) graphOptions(name string) model.TrainOptions {
-	return model.TrainOptions{Name: name, Batch: o.Batch, Seq: o.Seq, Standard: o.Attention == "standard", Dropout: float32(o.Dropout)}
+	return model.TrainOptions{Name: name, Batch: o.Batch, Seq: o.Seq, Standard: o.Attention == "standard", Dropout: float32(o.Dropout),
+		Loss: graph.LossTerms{Smoothing: float32(o.LabelSmoothing), Z: float32(o.ZLoss)}}
 }
 
 func (o *Options) trainOptions() compile.TrainOptions {
@@ -215,7 +242,7 @@ func (o *Options) trainOptions() compile.TrainOptions {
 	}
 	return compile.TrainOptions{
 		Optimizer: o.Optimizer, Beta1: float32(o.Beta1), Beta2: float32(o.Beta2), Eps: float32(o.Eps), Decay: float32(o.WeightDecay),
-		Momentum: float32(o.Momentum), Clip: float32(o.Clip), Accumulate: accumulate,
+		Momentum: float32(o.Momentum), Nesterov: o.Nesterov, NoMaster: o.NoMaster, Clip: float32(o.Clip), Accumulate: accumulate,
 	}
 }
 
@@ -230,10 +257,16 @@ func (o *Options) agree() map[string]string {
 	c.EOSTokenIDs, c.BOSTokenID = nil, -1 // of no meaning to training
 	a := map[string]string{
 		"model": fmt.Sprintf("%+v", c), "seq": fmt.Sprint(o.Seq), "sequences a step": fmt.Sprint(o.Sequences()),
-		"seed": fmt.Sprint(o.Seed), "precision": o.Precision, "optimizer": "adamw",
+		"seed": fmt.Sprint(o.Seed), "precision": o.Precision, "optimizer": o.Optimizer.String(),
 	}
 	if o.Optimizer == compile.SGD {
 		a["optimizer"] = fmt.Sprintf("sgd, momentum %g", o.Momentum)
+		if o.Nesterov {
+			a["optimizer"] += ", nesterov"
+		}
+	}
+	if o.NoMaster {
+		a["precision"] += " without masters"
 	}
 	if o.scaled() {
 		a["loss scale"] = fmt.Sprintf("%+v", o.LossScale)

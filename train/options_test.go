@@ -55,8 +55,9 @@ func TestValidate(t *testing.T) {
 		"warmup ":   func(o *Options) { o.Schedule, o.Warmup, o.Decay = WSD, math.MaxInt, 4 },
 		"recompute": func(o *Options) { o.Recompute = compile.Recompute{Policy: compile.Tags, Tags: []string{"head"}} },
 		"offload":   func(o *Options) { o.Offload, o.Machine.Link = true, [4]float64{} }, "keep": func(o *Options) { o.Keep = -1 },
-		"optimizer ": func(o *Options) { o.Precision, o.Optimizer = "bf16", compile.SGD },
-		"zero ":      func(o *Options) { o.Precision, o.Ranks, o.Zero = "fp16", 2, 1 },
+		"optimizer ": func(o *Options) { o.Optimizer, o.Beta1 = compile.Lion, -1 }, "master": func(o *Options) { o.Precision, o.NoMaster = "fp16", true },
+		"label-smoothing": func(o *Options) { o.LabelSmoothing = 1 }, "z-loss": func(o *Options) { o.ZLoss = -1 },
+		"nesterov": func(o *Options) { o.Optimizer, o.Nesterov = compile.SGD, true }, "momentum": func(o *Options) { o.Optimizer, o.Momentum = compile.SGD, 1 },
 		"precision ": func(o *Options) { o.Precision, o.LossScale.Start = "fp16", 3 },
 	} {
 		o := good

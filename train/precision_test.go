@@ -24,8 +24,8 @@ import (
 
 var narrow = []string{"bf16", "fp16"}
 
-// Each of the 200 losses of bf16 and fp16 is within 1% of PyTorch's in fp32. With a mixture of experts, where a rounding at a tie sends a
-// token another way and runs drift apart from there, that holds of means over twenty steps, and of every step while they agree.
+// Each of the 200 losses of bf16 and fp16 is within 1% of PyTorch's in fp32, and means over twenty steps within 0.2%: also with a mixture of
+// experts, whose routers compute in f32 lest a rounding at a tie send a token another way.
 func TestPrecisionFollowsPyTorch(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_moe"} {
 		c, o, like := loadCurve(t, name)
@@ -38,7 +38,7 @@ func TestPrecisionFollowsPyTorch(t *testing.T) {
 			for i, want := range c.LossesF64 {
 				d := math.Abs(float64(got.losses[i])-want) / want
 				worst = max(worst, d)
-				if !(d < 0.01) && (c.RouterGaps == nil || i < 20) {
+				if !(d < 0.01) {
 					t.Fatalf("%s %s: step %d: got loss %v, want %v within 1%%", name, o.Precision, i, got.losses[i], want)
 				}
 				if sum, wantSum = sum+float64(got.losses[i]), wantSum+want; i%20 == 19 {
@@ -46,8 +46,8 @@ func TestPrecisionFollowsPyTorch(t *testing.T) {
 					sum, wantSum = 0, 0
 				}
 			}
-			if !(worstMean < 0.01) {
-				t.Errorf("%s %s: got means of twenty losses %.3g apart, want 1%%", name, o.Precision, worstMean)
+			if !(worstMean < 0.002) {
+				t.Errorf("%s %s: got means of twenty losses %.3g apart, want 0.2%%", name, o.Precision, worstMean)
 			}
 			t.Logf("%s %s: largest difference of means %.2g of the loss", name, o.Precision, worstMean)
 			t.Logf("%s %s: largest difference %.2g of the loss", name, o.Precision, worst)
@@ -88,7 +88,7 @@ func TestPrecisionChangesNoBitOtherwise(t *testing.T) {
 }
 
 // A run in bf16 or fp16 that is stopped and resumed has the losses of one that is not and leaves the same files: weights, masters, moments
-// and the state of the loss scale, also while steps are being skipped; on one rank and on two.
+// and the state of the loss scale, also while steps are being skipped; on one rank and on two, where the ZeRO stage may change.
 func TestPrecisionResumeIsExact(t *testing.T) {
 	for _, precision := range narrow {
 		for ranks := 1; ranks <= 2; ranks++ {
@@ -99,8 +99,15 @@ func TestPrecisionResumeIsExact(t *testing.T) {
 			o.Steps, o.Keep = 30, 0
 			whole, out := t.TempDir(), t.TempDir()
 			want := train(t, o, setup{out: &checkpoint.Dir{Path: whole}})
+			if ranks == 2 {
+				o.Zero = 3
+			}
 			stopAfter(t, o, setup{out: &checkpoint.Dir{Path: out}}, 3)
+			if ranks == 2 {
+				o.Zero = 2
+			}
 			stopAfter(t, o, setup{out: &checkpoint.Dir{Path: out}, resume: out}, 24)
+			o.Zero = 0
 			got := train(t, o, setup{out: &checkpoint.Dir{Path: out}, resume: out})
 			sameBits(t, precision, got.losses, want.losses)
 			sameFiles(t, filepath.Join(out, "step-30"), filepath.Join(whole, "step-30"))
@@ -118,6 +125,9 @@ func TestPrecisionResumeIsExact(t *testing.T) {
 		}
 	}
 }
+
+// routerWeight ends the names of weights that stay f32 though they have two axes.
+const routerWeight = "block_sparse_moe.gate.weight"
 
 // A checkpoint holds the weights in the training type and their masters beside the moments, and a model made of it computes as it did.
 func TestPrecisionCheckpoint(t *testing.T) {
@@ -141,7 +151,7 @@ func TestPrecisionCheckpoint(t *testing.T) {
 			types := map[safetensors.DType]int{}
 			for _, x := range f.Tensors() {
 				types[x.DType]++
-				if len(x.Shape) < 2 != (x.DType == safetensors.F32) {
+				if wide := len(x.Shape) < 2 || strings.HasSuffix(x.Name, routerWeight); wide != (x.DType == safetensors.F32) {
 					t.Errorf("%s %s: tensor %q of shape %v is %s", c.ModelType, precision, x.Name, x.Shape, x.DType)
 				}
 			}
@@ -156,7 +166,7 @@ func TestPrecisionCheckpoint(t *testing.T) {
 			finer := 0
 			for _, p := range c.Parameters() {
 				master, ok := states.Tensor("master." + p.Name)
-				if ok != (p.Type.Shape.N >= 2) {
+				if ok != (p.Type.Shape.N >= 2 && !strings.HasSuffix(p.Name, routerWeight)) {
 					t.Errorf("%s %s: %q has a master: %v", c.ModelType, precision, p.Name, ok)
 				}
 				if !ok {
@@ -311,7 +321,7 @@ func TestOverflowForever(t *testing.T) {
 	}
 }
 
-// On two ranks all stage-0 runs go alike, and the losses are those of one rank but for rounding; other stages are refused in one line.
+// On two ranks the losses are those of one rank but for rounding, and every ZeRO stage has the same bits, also where gradients accumulate.
 func TestPrecisionOnRanks(t *testing.T) {
 	for _, precision := range narrow {
 		o := options(tiny())
@@ -324,10 +334,13 @@ func TestPrecisionOnRanks(t *testing.T) {
 				t.Errorf("%s: step %d on two ranks: got %v, on one %v", precision, i+1, got.losses[i], w)
 			}
 		}
-		for o.Zero = 1; o.Zero <= 3; o.Zero++ {
-			var no *OptionError
-			if _, err := Compile(o, cpu.New(cpu.Options{Threads: 1, Set: kernel.Best()}), FixedBytes{}); !errors.As(err, &no) || no.Option != "zero" {
-				t.Errorf("%s, stage %d: got %v, want an *OptionError about it", precision, o.Zero, err)
+		for _, o.Accumulate = range []int{1, 2} {
+			o.Zero = 0
+			want := train(t, o, setup{})
+			for o.Zero = 1; o.Zero <= 3; o.Zero++ {
+				got := train(t, o, setup{})
+				sameBits(t, fmt.Sprintf("%s stage %d", precision, o.Zero), got.losses, want.losses)
+				sameBits(t, fmt.Sprintf("%s norms of stage %d", precision, o.Zero), got.norms, want.norms)
 			}
 		}
 	}
@@ -376,6 +389,35 @@ func TestPrecisionPlan(t *testing.T) {
 			if there := j.Program(name) != nil; there != (o.Precision == "fp16") {
 				t.Errorf("%s: program %s is there: %v", o.Precision, name, there)
 			}
+		}
+	}
+}
+
+// Where each rank holds a shard, all of them name the tensor, whichever of them has what is not finite.
+func TestOverflowInAShard(t *testing.T) {
+	o := options(tiny())
+	o.Precision, o.Batch, o.Ranks, o.Zero = "fp16", 2, 2, 3
+	job := planned(t, o, setup{})
+	const poison = "model.embed_tokens.weight" // of which each rank has a part
+	for rank, err := range onRanks(t, 2, func(g collective.Group) error {
+		tr, err := open(job, g, setup{})
+		if err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			if err := tr.session.Write(poison, 0, binary.LittleEndian.AppendUint16(nil, 0x7c00)); err != nil {
+				return err
+			}
+		}
+		_, err = tr.Step()
+		var bad *OverflowError
+		if !errors.As(err, &bad) || bad.Tensor != poison || bad.Gradient {
+			return fmt.Errorf("got %v, want an *OverflowError that names %q", err, poison)
+		}
+		return tr.Close()
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
 }

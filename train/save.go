@@ -10,6 +10,7 @@ import (
 	"loadline/mem"
 	"loadline/model"
 	"loadline/model/safetensors"
+	"loadline/tensor"
 	"loadline/tensor/dtype"
 	"loadline/train/checkpoint"
 )
@@ -177,10 +178,19 @@ func (s *saver) take(x *state, p []byte) error {
 	if s.moments == nil {
 		return nil
 	}
-	lo, hi := x.shard(s.group.Size(), s.group.Rank())
-	at := s.at[x.name]
+	files := 1
+	if s.sharded() {
+		files = s.group.Size()
+	}
+	lo, hi := x.shard(s.group.Size(), s.group.Rank()) // what this rank holds: its file's part, or more
+	from, to := tensor.Shard(x.elems(), files, s.group.Rank())
+	at := lo + s.at[x.name]
 	s.at[x.name] += len(p) / 4
-	return s.moments.Write(x.name, p[:4*max(0, min(len(p)/4, hi-lo-at))])
+	from, to = max(from, at), min(to, hi, at+len(p)/4)
+	if from >= to {
+		return nil
+	}
+	return s.moments.Write(x.name, p[4*(from-at):4*(to-at)])
 }
 
 func (s *saver) state() checkpoint.State {

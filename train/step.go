@@ -145,7 +145,7 @@ func (t *Trainer) runBatch(program string, m int) (float32, error) {
 	return t.readF32("loss")
 }
 
-// stepSeed is the dropout seed of a step: SplitMix64's finaliser over the run's seed and the step.
+// stepSeed is the seed of a step: SplitMix64's finaliser over the run's seed and the step.
 func stepSeed(seed uint64, step int64) uint32 {
 	x := seed + 0x9e3779b97f4a7c15*uint64(step+1)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -164,6 +164,9 @@ func (t *Trainer) writeHyper(lr float64) error {
 	h[graph.HyperBias1] = float32(1 - math.Pow(t.o.Beta1, n))
 	h[graph.HyperBias2] = float32(1 - math.Pow(t.o.Beta2, n))
 	h[graph.HyperGrad] = 1 / scale
+	h[graph.HyperDecay2] = float32(1 - math.Pow(n, -0.8)) // arXiv 1804.04235, section 7.2
+	seed := stepSeed(^t.o.Seed, t.step)                   // not the one of dropout
+	h[graph.HyperSeedLo], h[graph.HyperSeedHi] = float32(seed&0xffff), float32(seed>>16)
 	var p [4 * graph.HyperLen]byte
 	for i, x := range h {
 		binary.LittleEndian.PutUint32(p[4*i:], math.Float32bits(x))

@@ -17,7 +17,7 @@ func (a *app) planCommand() *cobra.Command {
 	t := &trainFlags{}
 	var program string
 	var text bool
-	s, h := &serveFlags{}, &hardwareFlags{}
+	s, h, x, both := &serveFlags{}, &hardwareFlags{}, &exploreFlags{}, &compareFlags{}
 	c := &cobra.Command{
 		Use:   "plan [MODEL]",
 		Short: "Tell what a run would take, here or on described hardware, without running it",
@@ -33,22 +33,45 @@ plan score and plan check hold the planner against measurements and logs.`,
   loadline plan ./model.gguf --hardware RTX-4090 --task serve --context 32768 --concurrency 16 --html report.html
   loadline plan qwen3-8b --hardware A100-40GB --task finetune --adapter lora --framework deepspeed --write-config out
   loadline plan llama-3.1-8b --deepspeed ds.json --ranks 8
+  loadline plan llama-3.1-8b --hardware RTX-4090 --compare vllm,sglang,llamacpp
+  loadline plan llama-3.1-70b --task train --compare 8xH100,8xH200,4x8xA100-80GB
+  loadline plan llama-3.1-70b --hardware 8xH100 --task train --serve
   loadline plan --list hardware
   loadline plan --preset llama-tiny --memory 96MiB --recompute auto
   loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
   loadline plan --preset llama-tiny --batch 1 --seq 128 --text
   loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB`,
-		Args: atMostOne,
+		Args: func(_ *cobra.Command, args []string) error {
+			_, err := x.args(args)
+			return err
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if t.preset == "list" {
 				return a.listPresets()
 			}
 			if h.list.value != "" {
-				return a.planList(h.list.value)
+				return a.planList(h)
 			}
-			if h.hardware != "" || h.deepspeed != "" {
+			args, err := x.args(args)
+			if err != nil {
+				return err
+			}
+			if x.serve != "" || both.list != "" || h.hardware != "" || h.deepspeed != "" || h.file != "" {
 				if err := t.takeModel(args); err != nil {
 					return err
+				}
+				if err := a.measureHardware(h, both.list, t.machine); err != nil {
+					return err
+				}
+				if x.serve != "" {
+					e, err := a.openExplorer(h, t)
+					if err != nil {
+						return err
+					}
+					return a.explore(c, x, e)
+				}
+				if both.list != "" {
+					return a.planCompare(c, both, h)
 				}
 				if h.deepspeed != "" {
 					return a.planDeepSpeed(c, h, t)
@@ -73,6 +96,8 @@ plan score and plan check hold the planner against measurements and logs.`,
 	c.Flags().BoolVar(&text, "text", false, "print the compiled step's text")
 	s.register(c)
 	h.register(c, t)
+	both.register(c)
+	x.register(c)
 	c.AddCommand(a.scoreCommand(), a.checkCommand())
 	return c
 }
@@ -192,6 +217,7 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 		Options: map[string]any{
 			"model": r.Name, "batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
 			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads,
+			"optimizer": o.Optimizer.String(), "master": !o.NoMaster, "head_chunk": job.HeadChunk(),
 		},
 	}
 	if o.Offload {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
 	"loadline/planner/hardware"
@@ -27,14 +28,15 @@ type hardwareFlags struct {
 	tp, pp, cp, ep, gpuLayers                    int
 	hostMemory, nvme                             sizeFlag
 	html, writeConfig, deepspeed, profile        string
+	machineFlags
 
 	own *pflag.FlagSet // these flags alone
 }
 
 // shared are the flags of own runs that the planner takes too; planOnly are flags of one verb that subcommands lack.
 var (
-	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency"}
-	planOnly = []string{"list", "html", "write-config", "deepspeed"}
+	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency", "machine"}
+	planOnly = []string{"list", "html", "write-config", "deepspeed", "compare", "serve"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
 	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep"}
@@ -50,7 +52,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	h.adapter = choiceFlag{"", []string{"none", "lora", "qlora"}}
 	f := pflag.NewFlagSet("hardware", pflag.ContinueOnError)
 	f.SortFlags = false
-	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100")
+	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100; or this, the machine here, measured")
 	f.Var(&h.list, "list", "list the built-in models, or the hardware that has a name")
 	f.Var(&h.task, "task", "with --hardware: what for (default: finetune with --adapter, train with --seq or --global-batch, else serve)")
 	f.StringVar(&h.framework, "framework", "", "with --hardware: `NAME` of the system that is to do it (default: all are tried)")
@@ -74,12 +76,13 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.StringVar(&h.html, "html", "", "with --hardware: write a report to `FILE`, one page that needs nothing else")
 	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`")
 	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards")
+	h.machineFlags.register(f)
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f
 	c.Flags().AddFlagSet(f)
 	for name, more := range map[string]string{
 		"model": "with --hardware a built-in name, a config.json or its directory, or a GGUF file", "seq": "with --hardware 4096 unless given",
-		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "our own runs have adamw and sgd, the planner the others",
+		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "the planner has adamw and the 8-bit and 4-bit ones",
 		"precision": "with --hardware bf16, fp16 or fp8", "recompute": "with --hardware none, selective or full", "zero": "with --hardware of all ranks",
 		"ranks": "with --hardware the cards that are used", "memory": "with --hardware the peak of each card (default: what it has)",
 		"offload": "with --hardware none, optimizer, weights or optimizer,weights",
@@ -107,8 +110,8 @@ func (h *hardwareFlags) checkOwn(c *cobra.Command, t *trainFlags, args []string)
 			return usage("add --hardware 8xH100-SXM-80GB, or another machine", "--%s is for the planner: without --hardware, plan describes our own run here", name)
 		}
 	}
-	if o := t.optimizer.value; o != "adamw" && o != "sgd" {
-		return usage("--optimizer adamw", "--optimizer %s: our own runs have adamw and sgd", o)
+	if o := t.optimizer.value; !slices.Contains(compile.Optimizers(), o) {
+		return usage("--optimizer adamw", "--optimizer %s: our own runs have %s", o, orList(compile.Optimizers()))
 	}
 	name := strings.Join(append([]string{t.model}, args...), "")
 	if _, _, err := model.Preset(name); err == nil || name == "" || exists(name) {
@@ -167,7 +170,7 @@ func (h *hardwareFlags) guessTask(c *cobra.Command) {
 
 // question is what the flags ask, with the profile's factors where there is one.
 func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags, m *planModel) (search.Question, error) {
-	table, err := hardware.Load()
+	machines, err := h.machines()
 	if err != nil {
 		return search.Question{}, err
 	}
@@ -199,10 +202,10 @@ func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags,
 			Quant: h.quant, KVType: h.kvType, GPULayers: pointer("gpu-layers", h.gpuLayers),
 		},
 	}
-	if q.Machine, err = search.ParseMachine(table, h.hardware); err != nil {
+	if q.Machine, err = machines.Parse(h.hardware); err != nil {
 		return q, h.nonsense(err)
 	}
-	q.Machine.Host, q.Machine.NVMe = mem.Bytes(h.hostMemory), mem.Bytes(h.nvme)
+	h.around(&q.Machine)
 	if m.Stored != nil && h.quant != "" {
 		return q, usage("leave --quant out, or name the model in place of the file", "--quant %s: %s says already how its weights are", h.quant, m.Name)
 	}
@@ -280,12 +283,23 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 		return err
 	}
 	q.Factors = profile.Factors()
+	q.Own = t.runsHere(&q.Machine)
 	answer, err := search.Plans(q)
 	if err != nil {
 		return h.nonsense(err)
 	}
+	if len(answer.Own) > 0 {
+		own, err := a.ownPlans(c, t, answer)
+		if err != nil {
+			return err
+		}
+		answer.Include(own)
+	}
 	w := a.text()
 	fmt.Fprint(w, answer.Text())
+	if m.Weights != "" {
+		fmt.Fprintf(w, "weights: %s\n", m.Weights)
+	}
 	if len(q.Factors) > 0 {
 		fmt.Fprintf(w, "corrected by what logs taught: %s\n", path)
 	}

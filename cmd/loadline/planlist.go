@@ -7,9 +7,7 @@ import (
 
 	"loadline/internal/regular"
 	"loadline/mem"
-	"loadline/planner/hardware"
 	"loadline/planner/pricing"
-	"loadline/planner/search"
 )
 
 // maxDeepSpeedBytes bounds the file that --deepspeed names.
@@ -31,8 +29,8 @@ type listedCard struct {
 }
 
 // planList lists what has a name.
-func (a *app) planList(what string) error {
-	if what == "models" {
+func (a *app) planList(h *hardwareFlags) error {
+	if h.list.value == "models" {
 		cards, err := loadCards()
 		if err != nil {
 			return err
@@ -47,7 +45,7 @@ func (a *app) planList(what string) error {
 		table(a.text(), rows)
 		return a.listed(map[string]any{"models": list})
 	}
-	known, err := hardware.Load()
+	known, err := h.machines()
 	if err != nil {
 		return err
 	}
@@ -80,11 +78,11 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 	j := pricing.Job{Shape: m.Shape, Ranks: t.ranks, Seq: t.seq, MicroBatch: t.batch}
 	usable := mem.Bytes(0)
 	if h.hardware != "" {
-		known, err := hardware.Load()
+		known, err := h.machines()
 		if err != nil {
 			return err
 		}
-		machine, err := search.ParseMachine(known, h.hardware)
+		machine, err := known.Parse(h.hardware)
 		if err != nil {
 			return h.nonsense(err)
 		}

@@ -20,7 +20,9 @@ import (
 type planModel struct {
 	Name   string // as the user gave it
 	Shape  *shape.Shape
-	Stored *frameworks.Quant // how the weights of a file are; nil where none says so
+	Stored *frameworks.Quant // how the weights of a file are; nil where none says so, or they are whole
+	// Weights says what the files beside a config.json hold; empty without any.
+	Weights string
 }
 
 // takeModel makes an argument of the command line --model.
@@ -125,7 +127,11 @@ func readModel(name, path string, f *os.File) (*planModel, error) {
 		}
 	}
 	s, err := shape.Parse(title, body)
-	return &planModel{Name: name, Shape: s}, err
+	if err != nil {
+		return nil, err
+	}
+	m := &planModel{Name: name, Shape: s}
+	return m, m.besides(filepath.Dir(path), body)
 }
 
 // checkRegular refuses a path that is there and is no regular file.

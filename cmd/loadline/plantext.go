@@ -24,7 +24,8 @@ func (a *app) printPlan(r *trainRun, job *train.Job, least []train.Least) {
 		branches = append(branches, fmt.Sprintf("%s %v", b.Name, b.Peak.Memory()))
 	}
 	fmt.Fprintf(w, "branches: %s\n", strings.Join(branches, ", "))
-	fmt.Fprintf(w, "chosen: %s; saved activations %v\n", why(job), job.SavedActivationBytes())
+	fmt.Fprintf(w, "chosen: %s; saved activations %v; logits of %d rows at a time\n", why(job), job.SavedActivationBytes(),
+		min(job.HeadChunk(), r.Options.Batch*r.Options.Seq))
 	seconds := job.Seconds()
 	fmt.Fprintf(w, "given up: %s\n", gaveUp(job))
 	fmt.Fprintf(w, "time: %s a step, %s tokens/s, modelled for a %s machine\n", milliseconds(seconds),

@@ -76,7 +76,11 @@ func (a *app) listPresets() error {
 
 // device is what computes.
 func (r *trainRun) device() *cpu.Device {
-	return cpu.New(cpu.Options{Threads: r.Threads, Set: kernel.Best()})
+	set := kernel.Best()
+	if r.kernels != nil {
+		set = *r.kernels
+	}
+	return cpu.New(cpu.Options{Threads: r.Threads, Set: set})
 }
 
 // fixed is what a rank holds besides what the job reserves.
@@ -129,7 +133,7 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	a.printPlan(r, job, least)
-	if err := r.readable(); err != nil {
+	if err := r.readable(context.Background()); err != nil {
 		return err
 	}
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")

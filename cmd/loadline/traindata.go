@@ -18,39 +18,34 @@ import (
 	"loadline/train/checkpoint"
 )
 
-// readable makes sure that the texts can be read, before anything is written.
-func (r *trainRun) readable() error {
+// readable makes sure that the texts can be read, before anything is written: that they are what they seem to be, and begin with a
+// document.
+func (r *trainRun) readable(ctx context.Context) error {
+	if r.dataField != "" && r.data == "" && r.valData == "" {
+		return usage("--data FILE", "--data-field %s: there is no file to read it from", r.dataField)
+	}
 	for _, path := range []string{r.data, r.valData} {
 		if path == "" {
 			continue
 		}
-		f, err := regular.Open(path)
+		d, err := data.OpenDocuments(ctx, path, r.dataField)
 		if err != nil {
-			return fmt.Errorf("data: %w", err)
+			return err
 		}
-		var one [1]byte
-		_, err = f.Read(one[:])
-		f.Close() // read only
-		if errors.Is(err, io.EOF) {
-			return advise(fmt.Errorf("data: %s is empty", path), "name a text file")
+		first, err := d.Next()
+		if err == nil {
+			_, err = first.Read(make([]byte, 1))
+			if errors.Is(err, io.EOF) {
+				err = nil // another may have text
+			}
+		} else if errors.Is(err, io.EOF) {
+			err = advise(fmt.Errorf("data: %s holds no text", path), "name a file with text")
 		}
-		if err != nil {
-			return advise(fmt.Errorf("data: %w", err), "name a text file")
+		if err := errors.Join(err, d.Close()); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// openText opens a text; no path is the embedded one. Reading it fails once ctx is done.
-func openText(ctx context.Context, path string) (io.ReadCloser, error) {
-	if path == "" {
-		return &stoppable{ctx, corpus.Text(), io.NopCloser(nil)}, nil
-	}
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
-	}
-	return &stoppable{ctx, f, f}, nil
 }
 
 // stoppable is a reader until ctx is done.
@@ -126,15 +121,25 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		return t, copyFile(r.Tokenizer, from)
 	}
 	a.say("training a tokenizer of %d tokens\n", r.Options.Config.VocabSize)
-	text, err := openText(ctx, r.data)
+	t, err := r.trainTokenizer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, err := tokenizer.Train(text, r.Options.Config.VocabSize, tokenizer.TrainOptions{})
-	if err := errors.Join(err, text.Close()); err != nil {
+	return t, t.SaveFile(r.Tokenizer)
+}
+
+// trainTokenizer trains one on the text.
+func (r *trainRun) trainTokenizer(ctx context.Context) (*tokenizer.Tokenizer, error) {
+	size := r.Options.Config.VocabSize
+	if r.data == "" {
+		return tokenizer.Train(&stoppable{ctx: ctx, r: corpus.Text()}, size, tokenizer.TrainOptions{})
+	}
+	d, err := data.OpenDocuments(ctx, r.data, r.dataField)
+	if err != nil {
 		return nil, err
 	}
-	return t, t.SaveFile(r.Tokenizer)
+	t, err := tokenizer.Train(d.Joined(), size, tokenizer.TrainOptions{})
+	return t, errors.Join(err, d.Close())
 }
 
 // tokenize makes the token file of a text, unless it is there, and returns its path.
@@ -149,15 +154,17 @@ func (r *trainRun) tokenize(ctx context.Context, a *app, t *tokenizer.Tokenizer,
 	if f, err := data.Open(out); err == nil {
 		return out, f.Close()
 	}
-	if path != "" {
-		a.say("tokenizing %s\n", path)
+	if path == "" {
+		_, err = data.Tokenize(out, &stoppable{ctx: ctx, r: corpus.Text()}, t)
+		return out, err
 	}
-	text, err := openText(ctx, path)
+	a.say("tokenizing %s\n", path)
+	d, err := data.OpenDocuments(ctx, path, r.dataField)
 	if err != nil {
 		return "", err
 	}
-	_, err = data.Tokenize(out, text, t)
-	return out, errors.Join(err, text.Close())
+	_, err = data.TokenizeDocuments(out, d, t)
+	return out, errors.Join(err, d.Close())
 }
 
 // tokensPrefix begins the name of every token file in Out.
@@ -183,6 +190,9 @@ func (r *trainRun) key(path string) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(h, "%s %d %d", path, s.Size(), s.ModTime().UnixNano())
+		if r.dataField != "" {
+			fmt.Fprintf(h, " %s", r.dataField)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }

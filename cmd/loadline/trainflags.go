@@ -6,13 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"loadline/compile"
+	"loadline/cost"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/kernel"
 	"loadline/train"
 	"loadline/train/checkpoint"
 )
@@ -20,12 +23,16 @@ import (
 // trainFlags are the flags of train, which plan has too.
 type trainFlags struct {
 	preset, model                            string
-	data, valData, out, resume               string
+	data, valData, dataField, out, resume    string
 	evalEvery, steps, saveEvery, keep        int
 	batch, seq, accumulate, warmup           int
-	lr, weightDecay, clip                    float64
+	lr, weightDecay, clip, momentum          float64
+	labelSmoothing, zLoss                    float64
 	schedule, optimizer, precision, attnKind choiceFlag
-	recompute, offload, tier                 string
+	master                                   choiceFlag
+	nesterov                                 bool
+	recompute, offload, tier, headChunk      string
+	machine                                  string
 	zero, ranks                              int
 	memory, deviceMemory                     sizeFlag
 }
@@ -33,15 +40,17 @@ type trainFlags struct {
 func (t *trainFlags) register(c *cobra.Command) {
 	d := train.Defaults(model.Config{})
 	t.schedule = choiceFlag{string(d.Schedule), []string{string(train.Constant), string(train.Cosine), string(train.WSD)}}
-	t.optimizer = choiceFlag{"adamw", []string{"adamw", "sgd"}}
+	t.optimizer = choiceFlag{d.Optimizer.String(), compile.Optimizers()}
+	t.master = choiceFlag{"fp32", []string{"fp32", "none"}}
 	t.precision = choiceFlag{d.Precision, []string{"fp32", "bf16", "fp16", "fp8"}}
 	t.attnKind = choiceFlag{d.Attention, []string{"standard", "flash"}}
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&t.preset, "preset", "", "train a new model of this `NAME`; list shows all")
 	f.StringVar(&t.model, "model", "", "go on training the model at `PATH`: a directory with config.json and model.safetensors, or an --out")
-	f.StringVar(&t.data, "data", "", "text `FILE` to train on (default: ten plays and the sonnets of Shakespeare, which loadline carries)")
-	f.StringVar(&t.valData, "val-data", "", "text `FILE` to evaluate on")
+	f.StringVar(&t.data, "data", "", "`FILE` to train on: text, JSON lines or Parquet (default: ten plays and the sonnets of Shakespeare, which loadline carries)")
+	f.StringVar(&t.valData, "val-data", "", "`FILE` to evaluate on")
+	f.StringVar(&t.dataField, "data-field", "", "`NAME` of the field or column with the text, in JSON lines and Parquet (default: text)")
 	f.IntVar(&t.evalEvery, "eval-every", 0, "evaluate after every `N` steps and at the end; 0 is at the end alone")
 	f.StringVar(&t.out, "out", "", "`DIR` for checkpoints; it must not exist (default: --resume, or the first free runs/NAME-N)")
 	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out; the run's other flags are not kept: give them again")
@@ -56,15 +65,23 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.IntVar(&t.warmup, "warmup", d.Warmup, "steps in which the learning rate rises")
 	f.Float64Var(&t.weightDecay, "weight-decay", d.WeightDecay, "of tensors of two or more axes")
 	f.Float64Var(&t.clip, "clip", d.Clip, "largest global norm of the gradient; 0 does not clip")
-	f.Var(&t.optimizer, "optimizer", "what updates the weights")
-	f.Var(&t.precision, "precision", "number format of training, with f32 masters where it is narrow; fp8 is not there yet")
+	f.Float64Var(&t.labelSmoothing, "label-smoothing", 0, "share of a target that all tokens of the vocabulary have alike; losses of steps hold it, those of evaluations do not")
+	f.Float64Var(&t.zLoss, "z-loss", 0, "what the squared logarithm of the softmax's denominator weighs in the loss, such as 1e-4; likewise")
+	f.Var(&t.optimizer, "optimizer", "what updates the weights; lion wants a third to a tenth of adamw's --lr, adafactor keeps the least")
+	f.Float64Var(&t.momentum, "momentum", 0.9, "of sgd; 0 keeps none")
+	f.BoolVar(&t.nesterov, "nesterov", false, "sgd's momentum in Nesterov's form")
+	f.Var(&t.precision, "precision", "number format of training; fp8 is not there yet")
+	f.Var(&t.master, "master", "masters of bf16 and fp16 weights; none leaves them out, of bf16 alone, and rounds updates stochastically")
 	f.StringVar(&t.recompute, "recompute", "none", "activations to compute again in the backward half: `none|full|auto|TAG,...`, where a TAG is a part such as attn.core or norm")
 	f.Var(&t.attnKind, "attention", "how attention is computed; standard keeps all its scores")
+	f.StringVar(&t.headChunk, "head-chunk", "", "rows of logits that the loss head holds at once, `auto|N`: N a multiple of 128, or as many as fit under the limit; no bit changes (default: 2 MiB of them)")
 	f.IntVar(&t.zero, "zero", 0, "ZeRO stage, 0 to 3: what ranks share out")
 	f.IntVar(&t.ranks, "ranks", 1, "processes that train together on this machine")
 	f.Var(&t.memory, "memory", "peak resident memory of each process, such as 512MiB (default: 80% of what is available)")
 	f.Var(&t.deviceMemory, "device-memory", "how much of --memory the device tier may take")
 	f.StringVar(&t.tier, "tier", "", "`file:DIR=SIZE`, where what is offloaded goes, and how much of it (default: a file in --out)")
+	f.StringVar(&t.machine, "machine", "", "which `MACHINE` times are modelled for, which is what recompute auto and offloading decide by: this (measured once), again (measured now), "+
+		cost.Laptop2().Name+", or a file (default: $"+machineVar+", or this where it decides)")
 	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST`: activations alone so far")
 }
 
@@ -81,11 +98,14 @@ type trainRun struct {
 	DataSeed  uint64
 	LimitFrom string // where Options.Memory comes from
 
+	kernels *kernel.Set // what computes; nil is the best set of this CPU
+
 	// Of the inputs, once they are prepared.
 	Tokenizer         string // path of tokenizer.json
 	Tokens, ValTokens string // paths of token files
 
 	data, valData string // texts; an empty data is the embedded one
+	dataField     string // what their documents are called; empty is the usual name
 	unnamed       bool   // Out has its name from the model
 	created       bool   // Out was made by this run
 }
@@ -98,7 +118,7 @@ func (t *trainFlags) resolve(a *app, c *cobra.Command, args []string) (*trainRun
 		}
 		t.model = args[0]
 	}
-	r := &trainRun{Resume: t.resume, Out: t.out, data: t.data, valData: t.valData, DataSeed: a.seed}
+	r := &trainRun{Resume: t.resume, Out: t.out, data: t.data, valData: t.valData, dataField: t.dataField, DataSeed: a.seed}
 	config, batch, err := t.source(r)
 	if err != nil {
 		return nil, err
@@ -167,12 +187,13 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.Accumulate, o.Steps, o.Warmup = t.accumulate, t.steps, t.warmup
 	o.LR, o.WeightDecay, o.Clip = t.lr, t.weightDecay, t.clip
+	o.LabelSmoothing, o.ZLoss = t.labelSmoothing, t.zLoss
 	o.Schedule, o.Precision, o.Attention = train.Schedule(t.schedule.value), t.precision.value, t.attnKind.value
 	if o.Schedule == train.WSD {
 		o.Decay = (o.Steps + 4) / 5
 	}
-	if t.optimizer.value == "sgd" {
-		o.Optimizer, o.Momentum = compile.SGD, 0.9
+	if err := t.update(c, &o); err != nil {
+		return err
 	}
 	o.SaveEvery, o.Keep, o.EvalEvery = t.saveEvery, t.keep, t.evalEvery
 	switch {
@@ -189,6 +210,15 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	if o.Recompute, err = compile.ParseRecompute(t.recompute); err != nil {
 		return usage("--recompute auto", "--%v", err)
 	}
+	switch t.headChunk {
+	case "":
+	case "auto":
+		o.HeadChunk = train.AutoChunk
+	default:
+		if o.HeadChunk, err = strconv.Atoi(t.headChunk); err != nil || o.HeadChunk <= 0 {
+			return usage("--head-chunk auto", "--head-chunk %s: want auto, or a multiple of 128", t.headChunk)
+		}
+	}
 	if err := t.tiers(r, &o); err != nil {
 		return err
 	}
@@ -197,7 +227,30 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
+	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload); err != nil {
+		return err
+	}
 	r.Options = o
+	return nil
+}
+
+// update reads what updates the weights.
+func (t *trainFlags) update(c *cobra.Command, o *train.Options) (err error) {
+	if o.Optimizer, err = compile.ParseOptimizer(t.optimizer.value); err != nil {
+		return usage("loadline train --help lists them", "--%v", err)
+	}
+	switch o.Optimizer {
+	case compile.SGD:
+		o.Momentum, o.Nesterov = t.momentum, t.nesterov
+	case compile.Lion:
+		o.Beta1, o.Beta2 = 0.9, 0.99
+	}
+	if o.Optimizer != compile.SGD && (c.Flags().Changed("momentum") || t.nesterov) {
+		return usage("--optimizer sgd, or leave them out", "--momentum and --nesterov are of sgd, the optimizer is %s", o.Optimizer)
+	}
+	if o.NoMaster = t.master.value == "none"; o.NoMaster && t.precision.value != "bf16" {
+		return usage("--precision bf16 --master none", "--master none with --precision %s: only bf16 is trained without masters", t.precision.value)
+	}
 	return nil
 }
 

@@ -169,6 +169,12 @@ func (b *binder) op() step {
 		return bindAdamW(b, o)
 	case graph.SGD:
 		return bindSGD(b, o)
+	case graph.Lion:
+		return bindLion(b, o)
+	case graph.AdafactorMoments:
+		return bindAdafactorMoments(b)
+	case graph.AdafactorUpdate:
+		return bindAdafactorUpdate(b, o)
 	case graph.Attention:
 		return bindAttention(b, o)
 	case graph.AttentionGrad:
@@ -192,9 +198,9 @@ func (b *binder) op() step {
 	case graph.CombineGrad:
 		return bindCombineGrad(b, o)
 	case graph.CrossEntropy:
-		return bindCrossEntropy(b)
+		return bindCrossEntropy(b, o)
 	case graph.CrossEntropyGrad:
-		return bindCrossEntropyGrad(b)
+		return bindCrossEntropyGrad(b, o)
 	case graph.Dispatch:
 		return bindDispatch(b, o)
 	case graph.GatherRows:
@@ -207,6 +213,10 @@ func (b *binder) op() step {
 		return bindEmbedding(b)
 	case graph.EmbeddingGrad:
 		return bindEmbeddingGrad(b)
+	case graph.GeGLU:
+		return bindGeGLU(b, o)
+	case graph.GeGLUGrad:
+		return bindGeGLUGrad(b, o)
 	case graph.Gelu:
 		return bindGelu(b, o)
 	case graph.GeluGrad:
@@ -218,9 +228,9 @@ func (b *binder) op() step {
 	case graph.GroupedMatMulDW:
 		return bindGroupedDW(b)
 	case graph.HeadLoss:
-		return bindHeadLoss(b, o.Chunk, false)
+		return bindHeadLoss(b, o.Chunk, o.LossTerms, false)
 	case graph.HeadLossGrad:
-		return bindHeadLoss(b, o.Chunk, true)
+		return bindHeadLoss(b, o.Chunk, o.LossTerms, true)
 	case graph.KVAppend:
 		return bindKVAppend(b)
 	case graph.KVCopy:
@@ -305,6 +315,12 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 		return n, 0
 	}
 	switch o := in.Op.(type) {
+	case graph.Updater:
+		return updateNeeds(in), 0
+	case graph.GeGLU, graph.GeGLUGrad:
+		return geGLUNeeds(in), 0
+	case graph.ShardSlice, graph.AllGather: // copies of one type
+		return 0, 0
 	case graph.HeadLoss:
 		return headNeeds(in, o.Chunk, b), 0
 	case graph.HeadLossGrad:
@@ -314,7 +330,7 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.RMSNormGrad, graph.LayerNormGrad:
 		return 4*int64(takes(last(in.In[1]))) + narrowNeeds(in), 0
 	case graph.Attention:
-		return attentionNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
+		return attentionNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.AttentionGrad:
 		return attentionGradNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.Scores:

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"loadline/graph"
 	"loadline/tensor"
 )
 
@@ -22,7 +23,33 @@ func sumBlocks(losses []float32) float64 {
 	return sum
 }
 
-func bindCrossEntropy(b *binder) step {
+// rowLoss is the loss of a row of logits whose log-sum-exp is lse; sum is of the logits, where there is smoothing.
+func rowLoss(l graph.LossTerms, lse, target, sum float64, v int) float32 {
+	if l == (graph.LossTerms{}) {
+		return float32(lse - target)
+	}
+	eps := float64(l.Smoothing)
+	return float32(lse - float64((1-eps)*target) - float64(eps/float64(v)*sum) + float64(float64(l.Z)*lse*lse))
+}
+
+// lossGrad makes the gradient of a row of its probabilities.
+func (s *Session) lossGrad(l graph.LossTerms, row []float32, target int32, weight float32, lse float64) {
+	if l == (graph.LossTerms{}) {
+		s.set.Scale(row, weight, row)
+		row[target] -= weight
+		return
+	}
+	s.set.Scale(row, float32(float64(weight)*(1+2*float64(l.Z)*lse)), row)
+	if eps := float64(l.Smoothing); eps != 0 {
+		each := float32(float64(weight) * eps / float64(len(row)))
+		for i := range row {
+			row[i] -= each
+		}
+	}
+	row[target] -= float32(float64(weight) * (1 - float64(l.Smoothing)))
+}
+
+func bindCrossEntropy(b *binder, o graph.CrossEntropy) step {
 	x, targets, weight, losses := b.in32(0), b.inInt(1), b.in32(2), b.scratch32()
 	loss, lse := b.out32(0), b.out32(1)
 	t := b.inType(0)
@@ -43,7 +70,11 @@ func bindCrossEntropy(b *binder) step {
 			}
 			losses[r] = 0
 			if k := targets[r]; k >= 0 {
-				losses[r] = float32(l - float64(row[k]))
+				var all float64
+				if o.Smoothing != 0 {
+					all = s.set.Sum(row)
+				}
+				losses[r] = rowLoss(o.LossTerms, l, float64(row[k]), all, v)
 			}
 		}
 	})
@@ -60,7 +91,7 @@ func bindCrossEntropy(b *binder) step {
 	})
 }
 
-func bindCrossEntropyGrad(b *binder) step {
+func bindCrossEntropyGrad(b *binder, o graph.CrossEntropyGrad) step {
 	x, targets, weight, lse, out := b.in32(0), b.inInt(1), b.in32(2), b.in32(3), b.out32(0)
 	t := b.inType(0)
 	v := t.Shape.Last()
@@ -73,8 +104,7 @@ func bindCrossEntropyGrad(b *binder) step {
 				continue
 			}
 			s.set.ExpShift(row, x[r*v:(r+1)*v], lse[r])
-			s.set.Scale(row, weight[0], row)
-			row[k] -= weight[0]
+			s.lossGrad(o.LossTerms, row, k, weight[0], float64(lse[r]))
 		}
 	})
 	return stepFunc(func(s *Session) error {

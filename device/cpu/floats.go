@@ -130,7 +130,7 @@ func (s *Session) widen(t dtype.Type, out []float32, x []uint16) {
 		s.set.WidenBF16(out, x)
 		return
 	}
-	widenF16(out, x)
+	s.set.WidenF16(out, x)
 }
 
 // round rounds f32 to a narrow type, to nearest even.
@@ -139,7 +139,7 @@ func (s *Session) round(t dtype.Type, out []uint16, x []float32) {
 		s.set.RoundBF16(out, x)
 		return
 	}
-	roundF16(out, x)
+	s.set.RoundF16(out, x)
 }
 
 // floats resolves o, whose elements must be floats that can be computed with.

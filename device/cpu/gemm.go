@@ -29,7 +29,7 @@ func (m matrix) transposed() matrix {
 
 // tile is the view of rows r0 to r1 and columns c0 to c1.
 func (m matrix) tile(r0, r1, c0, c1 int) matrix {
-	if r1 > r0 && c1 > c0 {
+	if r1 > r0 && c1 > c0 && !m.absent() {
 		m.floats = m.slice(r0*m.rowStride+c0*m.colStride, m.len())
 	}
 	m.rows, m.cols = r1-r0, c1-c0
@@ -150,10 +150,16 @@ func (g *gemm) Run(i, worker int) {
 	if to.narrow() {
 		c = rowMajor(cv.take(to.rows*to.cols), to.rows, to.cols)
 	}
-	if from := g.from; g.acc && (to.narrow() || !from.absent()) {
-		if from.absent() {
-			from = g.c.floats
-		}
+	from := g.from
+	if from.absent() && g.acc && to.narrow() {
+		from = g.c.floats
+	}
+	if to.t == dtype.BF16 && a.t != dtype.F16 && b.t != dtype.F16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
+		start := matrix{from, g.c.rows, g.c.cols, g.c.rowStride, 1}
+		s.set.GemmBF16Round(to.bf16(), start.tile(r0, r1, c0, c1).bf16(), a.bf16(), b.bf16(), c, cv)
+		return
+	}
+	if !from.absent() {
 		for r := range to.rows {
 			from.get(s, (r0+r)*g.c.rowStride+c0, c.Data[r*c.RowStride:][:to.cols])
 		}

@@ -17,7 +17,7 @@ func headNeeds(in *compile.Instr, chunk int, b graph.Bounds) int64 {
 
 // bindHeadLoss works chunk by chunk: logits, softmax, then dw (which reads the chunk's rows of h) before dh, which may lie
 // in their place. The gradients of logits take part in both as the type of h. With grad false it makes the loss alone.
-func bindHeadLoss(b *binder, chunk int, grad bool) step {
+func bindHeadLoss(b *binder, chunk int, terms graph.LossTerms, grad bool) step {
 	h, w, targets, weight, scratch := b.inF(0), b.inF(1), b.inInt(2), b.in32(3), b.scratch32()
 	t := b.inType(0)
 	d, v := t.Shape.Last(), b.inType(1).Shape.Dims[0].N
@@ -47,12 +47,15 @@ func bindHeadLoss(b *binder, chunk int, grad bool) step {
 				clear(row)
 				continue
 			}
-			at := float64(row[k])
+			at, all := float64(row[k]), 0.0
+			if terms.Smoothing != 0 {
+				all = s.set.Sum(row)
+			}
 			high, log := s.set.Softmax(row)
-			losses[base+r] = float32(float64(high) + float64(log) - at)
+			lse := float64(high) + float64(log)
+			losses[base+r] = rowLoss(terms, lse, at, all, v)
 			if grad {
-				s.set.Scale(row, weight[0], row)
-				row[k] -= weight[0]
+				s.lossGrad(terms, row, k, weight[0], lse)
 				if h.t == dtype.F16 { // the products round to bf16 themselves
 					for j, v := range row {
 						row[j] = dtype.FromF16(dtype.ToF16(v))

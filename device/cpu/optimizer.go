@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"loadline/compile"
 	"loadline/graph"
+	"loadline/tensor/dtype"
 	"loadline/tensor/kernel"
 )
 
@@ -22,33 +24,84 @@ func carried(out, in []float32, lo, hi int) []float32 {
 	return out[lo:hi]
 }
 
-func bindAdamW(b *binder, o graph.AdamW) step {
-	g, m, v, hyper, scale, w := b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5), b.in32(6)
-	mo, vo, wo, rounded := b.out32(1), b.out32(2), b.out32(3), b.outF(0)
-	if wo == nil { // no master
-		w, wo, rounded = b.in32(0), b.out32(0), floats{}
+// updateFn changes w, elements lo to hi of what an update is of.
+type updateFn func(s *Session, w []float32, lo, hi int)
+
+// update is a step that applies f to the weight: in its place where it is f32; to its master, which is then rounded into it; or, where it is
+// narrow and has no master, to its widened elements, which are rounded stochastically. Operand i and the last result are the master.
+func (b *binder) update(t graph.Target, i int, hyper []float32, f updateFn) step {
+	old, out := b.inF(0), b.outF(0)
+	master := b.in32(i)
+	first := 0
+	if t.Ranks > 0 {
+		b.wantRanks(t.Ranks)
+		rank, _ := b.s.ranks()
+		first = t.First(rank)
+	}
+	switch {
+	case master != nil:
+		next := b.out32(len(b.in.Out) - 1)
+		return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+			w := carried(next, master, lo, hi)
+			f(s, w, lo, hi)
+			out.put(s, lo, w)
+		})
+	case t.Key != 0:
+		return perElem(b.outType(0), func(s *Session, lo, hi, worker int) {
+			key := t.StepKey(uint32(hyper[graph.HyperSeedLo]), uint32(hyper[graph.HyperSeedHi]))
+			for ; lo < hi; lo += narrowElems {
+				n := min(hi, lo+narrowElems) - lo
+				c := s.carver(worker)
+				w := old.load(s, lo, lo+n, &c)
+				f(s, w, lo, lo+n)
+				s.set.StochasticBF16(out.h[lo:lo+n], w, key, uint64(first+lo))
+			}
+		})
 	}
 	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
-		p := kernel.AdamW{
+		f(s, carried(out.f, old.f, lo, hi), lo, hi)
+	})
+}
+
+// updateNeeds is a thread's workspace for an update: a piece of a narrow weight without a master.
+func updateNeeds(in *compile.Instr) int64 {
+	if in.Out[0].Type.DType == dtype.F32 {
+		return 0
+	}
+	return 4 * int64(takes(narrowElems))
+}
+
+func bindAdamW(b *binder, o graph.AdamW) step {
+	g, m, v, hyper, scale, mo, vo := b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5), b.out32(1), b.out32(2)
+	return b.update(o.Target, 6, hyper, func(s *Session, w []float32, lo, hi int) {
+		s.set.AdamW(w, carried(mo, m, lo, hi), carried(vo, v, lo, hi), g[lo:hi], kernel.AdamW{
 			LR: hyper[graph.HyperLR], Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.Decay,
 			Correction1: hyper[graph.HyperBias1], Correction2: hyper[graph.HyperBias2], GradScale: gradScale(hyper, scale),
-		}
-		to := carried(wo, w, lo, hi)
-		s.set.AdamW(to, carried(mo, m, lo, hi), carried(vo, v, lo, hi), g[lo:hi], p)
-		if !rounded.absent() {
-			rounded.put(s, lo, to)
-		}
+		})
 	})
 }
 
 func bindSGD(b *binder, o graph.SGD) step {
-	w, g, buf, hyper, scale := b.in32(0), b.in32(1), b.in32(2), b.in32(3), b.in32(4)
-	wo, bo := b.out32(0), b.out32(1)
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+	g, buf, hyper, scale := b.in32(1), b.in32(2), b.in32(3), b.in32(4)
+	var bo []float32
+	if buf != nil {
+		bo = b.out32(1)
+	}
+	return b.update(o.Target, 5, hyper, func(s *Session, w []float32, lo, hi int) {
 		var m []float32
 		if buf != nil {
 			m = carried(bo, buf, lo, hi)
 		}
-		s.set.SGD(carried(wo, w, lo, hi), m, g[lo:hi], hyper[graph.HyperLR], o.Momentum, o.Decay, gradScale(hyper, scale))
+		lr, k := hyper[graph.HyperLR], gradScale(hyper, scale)
+		if !o.Nesterov || m == nil {
+			s.set.SGD(w, m, g[lo:hi], lr, o.Momentum, o.Decay, k)
+			return
+		}
+		for i, x := range g[lo:hi] {
+			gi := float32(x*k) + float32(o.Decay*w[i])
+			m[i] = float32(o.Momentum*m[i]) + gi
+			gi += float32(o.Momentum * m[i])
+			w[i] -= float32(lr * gi)
+		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 // The tiles of attention. Keys are taken in blocks at fixed absolute positions, which is what makes a row's bits its own;
 // the rows of a tile only share the work of packing.
 const (
-	keyBlock = 128
-	tileRows = 64
+	keyBlock = kernel.FlashBlock
+	tileRows = 128
 )
 
 // tile is up to tileRows rows of one sequence, ascending in position.
@@ -122,15 +122,43 @@ func (p *paging) keys(s *Session, pool floats, q, at, n, g int, buf []float32) k
 	return rowMajor(buf, n, p.HeadDim)
 }
 
-// scatter puts back what keys gathered; it does nothing where keys gave the pool itself.
-func (p *paging) scatter(s *Session, pool floats, q, at, n, g int, buf []float32) {
-	width := p.KVHeads * p.HeadDim
-	if !pool.narrow() && p.contiguous(q, at, n) {
+// block is keys for a product's right side: gathered where they do not fill whole panels too, in rows of wide elements.
+func (p *paging) block(s *Session, pool floats, q, at, n, g int, buf []float32) kernel.Mat {
+	w := wide(p.AttentionSpec)
+	if p.inPlace(pool, q, at, n, w) {
+		return p.keys(s, pool, q, at, n, g, nil)
+	}
+	for i := range n {
+		pool.get(s, p.slot(q, at+i)*p.KVHeads*p.HeadDim+g*p.HeadDim, buf[i*w:][:p.HeadDim])
+	}
+	return kernel.RowMajor(buf, n, p.HeadDim, w)
+}
+
+// inPlace tells whether n positions lie as rows that are w elements wide at least.
+func (p *paging) inPlace(pool floats, q, at, n, w int) bool {
+	return !pool.narrow() && w == p.HeadDim && p.contiguous(q, at, n)
+}
+
+// scatter puts back what keys or block gathered in rows of w elements; it does nothing where they gave the pool itself.
+func (p *paging) scatter(s *Session, pool floats, q, at, n, g int, buf []float32, w int) {
+	if p.inPlace(pool, q, at, n, w) {
 		return
 	}
 	for i := range n {
-		pool.put(s, p.slot(q, at+i)*width+g*p.HeadDim, buf[i*p.HeadDim:(i+1)*p.HeadDim])
+		pool.put(s, p.slot(q, at+i)*p.KVHeads*p.HeadDim+g*p.HeadDim, buf[i*w:][:p.HeadDim])
 	}
+}
+
+// rowsAt is rows of a value (N,H·K) from row on, head h: in place, or as block.
+func (p *paging) rowsAt(s *Session, x floats, row, rows, h int, buf []float32) kernel.Mat {
+	at, hd, w := (row*p.Heads+h)*p.HeadDim, p.HeadDim, wide(p.AttentionSpec)
+	if !x.narrow() && w == hd {
+		return kernel.RowMajor(x.f[at:], rows, hd, p.Heads*hd)
+	}
+	for r := range rows {
+		x.get(s, at+r*p.Heads*hd, buf[r*w:][:hd])
+	}
+	return kernel.RowMajor(buf, rows, hd, w)
 }
 
 // from is the first row of t that sees position at.
@@ -140,6 +168,21 @@ func (p *paging) from(t *tile, at int) int {
 		r++
 	}
 	return r
+}
+
+// start is where the first block begins of which a row of t sees a key.
+func (p *paging) start(t *tile) int { return p.First(int(p.pos[t.row])) / keyBlock * keyBlock }
+
+// see is the rows of t, from..to, that see one of n positions from at on.
+func (p *paging) see(t *tile, at, n int) (from, to int) {
+	if int(t.last) < at {
+		return 0, 0
+	}
+	from, to = p.from(t, at), int(t.n)
+	for to > from && p.First(int(p.pos[int(t.row)+to-1])) >= at+n {
+		to--
+	}
+	return from, to
 }
 
 // headAt is where row r of tile t, head h, of a value (N,H·K) begins.

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"loadline/device"
@@ -85,6 +86,8 @@ var goldenOps = []struct {
 	op    string
 	build func(g *golds) graph.Value
 }{
+	{"geglu_erf", func(g *golds) graph.Value { return g.GeGLU(g.param("gate", 7, 23), g.param("up", 7, 23), false) }},
+	{"geglu_tanh", func(g *golds) graph.Value { return g.GeGLU(g.param("gate", 7, 23), g.param("up", 7, 23), true) }},
 	{"rmsnorm", func(g *golds) graph.Value { return g.RMSNorm(g.param("x", 7, 24), g.param("weight", 24), 1e-5) }},
 	{"layernorm", func(g *golds) graph.Value {
 		return g.LayerNorm(g.param("x", 7, 24), g.param("weight", 24), g.param("bias", 24), 1e-5)
@@ -121,7 +124,11 @@ var goldenOps = []struct {
 
 // newGolds starts a graph on the goldens of op.
 func newGolds(t *testing.T, op string) *golds {
-	return &golds{rig: newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 1), set: golden.Load(t, "../../model/testdata/golden/ops.safetensors"), op: op}
+	return goldsOf(t, "../../model/testdata/golden/ops.safetensors", op)
+}
+
+func goldsOf(t *testing.T, file, op string) *golds {
+	return &golds{rig: newRig(persistent, graph.Bounds{Rows: 1, Outs: 1}, 1), set: golden.Load(t, file), op: op}
 }
 
 // TestGoldens compares the reference, and with it every device, with PyTorch: results and gradients.
@@ -129,6 +136,9 @@ func TestGoldens(t *testing.T) {
 	for _, c := range goldenOps {
 		t.Run(c.op, func(t *testing.T) {
 			g := newGolds(t, c.op)
+			if strings.HasPrefix(c.op, "geglu") {
+				g = goldsOf(t, updatesFile, c.op)
+			}
 			y := c.build(g)
 			dy := g.floats64(c.op + ".input.dy")
 			ty := g.G.Info(y).Type
@@ -155,9 +165,14 @@ func TestGoldens(t *testing.T) {
 
 // TestGoldenHeads compares both loss heads.
 func TestGoldenHeads(t *testing.T) {
-	for _, op := range []string{"head_cross_entropy", "head_cross_entropy_masked"} {
+	for op, terms := range map[string]graph.LossTerms{
+		"head_cross_entropy": {}, "head_cross_entropy_masked": {}, "smooth": {Smoothing: 0.1}, "z": {Z: 1e-2}, "smooth_z": {Smoothing: 0.2, Z: 1e-3},
+	} {
 		for _, chunk := range []int{0, 128} {
 			g := newGolds(t, op)
+			if terms != (graph.LossTerms{}) {
+				g = goldsOf(t, updatesFile, op)
+			}
 			targets, _ := g.set.I32(op + ".input.targets")
 			n := 0
 			for _, x := range targets {
@@ -167,9 +182,9 @@ func TestGoldenHeads(t *testing.T) {
 			}
 			x, w, tg, weight := g.param("x", 11, 24), g.param("weight", 37, 24), g.ids("targets", targets...), g.input("one/n", []float64{1 / float64(n)}, graph.F(graph.D(1)))
 			if chunk > 0 {
-				g.SetLoss(g.HeadLoss(x, w, tg, weight, chunk))
+				g.SetLoss(g.Apply(graph.HeadLoss{Chunk: chunk, LossTerms: terms}, x, w, tg, weight)[0])
 			} else {
-				g.SetLoss(g.CrossEntropy(g.MatMul(x, w), tg, weight))
+				g.SetLoss(g.Apply(graph.CrossEntropy{LossTerms: terms}, g.MatMul(x, w), tg, weight)[0])
 			}
 			grads := g.Differentiate(nil, nil)
 			for _, name := range g.params {

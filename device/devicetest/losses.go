@@ -60,6 +60,25 @@ var lossCases = []opCase{
 		d := r.Apply(graph.CrossEntropyGrad{}, l, tg, r.f("weight", []float64{0.25}, graph.D(1)), r.f("lse", lse, graph.R(1)))
 		r.check(d[0], tolerance{rel: 32, abs: 16, why: "an exp of a rounded difference, less one at the target"})
 	}},
+	{name: "crossentropy with terms", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		l := r.f32("logits", r.noise(rows*n), graph.R(1), graph.D(n))
+		o := r.Apply(graph.CrossEntropy{LossTerms: lossTerms}, l, r.i("targets", r.targets(rows, n), graph.R(1)), r.f("weight", []float64{0.25}, graph.D(1)))
+		r.check(o[0], lossTolerance(rows, n, 0))
+	}},
+	{name: "crossentropy_grad with terms", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		lse := make([]float64, rows)
+		for i := range lse {
+			lse[i] = math.Log(float64(n)) + 0.5
+		}
+		l, tg := r.f32("logits", r.noise(rows*n), graph.R(1), graph.D(n)), r.i("targets", r.targets(rows, n), graph.R(1))
+		d := r.Apply(graph.CrossEntropyGrad{LossTerms: lossTerms}, l, tg, r.f("weight", []float64{0.25}, graph.D(1)), r.f("lse", rounded32(lse), graph.R(1)))
+		r.check(d[0], tolerance{rel: 32, abs: 32, why: "an exp of a rounded difference, less a share, less most of one at the target"})
+	}},
+	{name: "headloss with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, n, 5, r.args.Rows, false) }},
+	{name: "headloss_grad with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, n, 5, r.args.Rows, true) }},
+	{name: "headloss_grad chunks with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, 3, 7, 10*n, true) }},
 	{name: "headloss", build: func(r *rig, n int) { r.headLoss(n, 5, r.args.Rows, false) }},
 	{name: "headloss vocabulary", build: func(r *rig, n int) { r.headLoss(6, n, r.args.Rows, false) }},
 	{name: "headloss chunks", build: func(r *rig, n int) { r.headLoss(3, 7, 10*n, false) }},
@@ -68,8 +87,21 @@ var lossCases = []opCase{
 	{name: "headloss_grad chunks", build: func(r *rig, n int) { r.headLoss(3, 7, 10*n, true) }},
 }
 
+// lossTerms are terms that show.
+var lossTerms = graph.LossTerms{Smoothing: 0.125, Z: 0.0625}
+
+// rounded32 is x as float32 holds it.
+func rounded32(x []float64) []float64 {
+	for i := range x {
+		x[i] = float64(float32(x[i]))
+	}
+	return x
+}
+
 // headLoss is a head of width d and v classes over rows: those of the run, or a fixed number.
-func (r *rig) headLoss(d, v, rows int, grad bool) {
+func (r *rig) headLoss(d, v, rows int, grad bool) { r.headLossOf(graph.LossTerms{}, d, v, rows, grad) }
+
+func (r *rig) headLossOf(terms graph.LossTerms, d, v, rows int, grad bool) {
 	n := graph.R(1)
 	if rows != r.args.Rows {
 		n = graph.D(rows)
@@ -82,10 +114,10 @@ func (r *rig) headLoss(d, v, rows int, grad bool) {
 	targets, weight := r.i("targets", r.targets(rows, v), n), r.f("weight", []float64{0.25}, graph.D(1))
 	loss := lossTolerance(rows, v, d)
 	if !grad {
-		r.check(r.HeadLoss(hv, w, targets, weight, 128), loss)
+		r.check(r.Apply(graph.HeadLoss{Chunk: 128, LossTerms: terms}, hv, w, targets, weight)[0], loss)
 		return
 	}
-	o := r.Apply(graph.HeadLossGrad{Chunk: 128}, hv, w, targets, weight, r.accW("acc", v*d, graph.D(v), graph.D(d)))
+	o := r.Apply(graph.HeadLossGrad{Chunk: 128, LossTerms: terms}, hv, w, targets, weight, r.accW("acc", v*d, graph.D(v), graph.D(d)))
 	back := float64(v+2*d) + 64
 	r.check(o[0], tolerance{rel: 8, abs: back * 4, top: back, half: 4, why: "dlogits to (4d+64) ulp, then a sum over classes"})
 	r.check(o[1], tolerance{rel: 8, abs: back * 4 * math.Sqrt(float64(rows)), top: back + float64(rows), half: 4, why: "dlogits to (4d+64) ulp, then a sum over rows"})

@@ -1,8 +1,25 @@
 package ref
 
-import "math"
+import (
+	"math"
 
-func crossEntropy[T real](c *call[T]) error {
+	"loadline/graph"
+)
+
+// rowLoss is the loss of one row of logits.
+func rowLoss[T real](l graph.LossTerms, logits []T, t int, lse float64) float64 {
+	loss := lse - float64((1-float64(l.Smoothing))*float64(logits[t]))
+	if l.Smoothing != 0 {
+		var sum float64
+		for _, x := range logits {
+			sum += float64(x)
+		}
+		loss -= float64(float64(l.Smoothing) / float64(len(logits)) * sum)
+	}
+	return loss + float64(float64(l.Z)*lse*lse)
+}
+
+func crossEntropy[T real](c *call[T], o graph.CrossEntropy) error {
 	logits, targets, weight, loss, lse := &c.in[0], &c.in[1], &c.in[2], &c.out[0], &c.out[1]
 	var sum float64
 	for r := range logits.rows() {
@@ -16,24 +33,24 @@ func crossEntropy[T real](c *call[T]) error {
 		if err != nil {
 			return err
 		}
-		sum += l - float64(row[t])
+		sum += rowLoss(o.LossTerms, row, t, l)
 	}
 	loss.f[0] = T(sum * float64(weight.f[0]))
 	return nil
 }
 
-func crossEntropyGrad[T real](c *call[T]) error {
+func crossEntropyGrad[T real](c *call[T], o graph.CrossEntropyGrad) error {
 	logits, targets, weight, lse, out := &c.in[0], &c.in[1], &c.in[2], &c.in[3], &c.out[0]
 	for r := range logits.rows() {
-		if err := lossGrad(out.row(r), logits.row(r), targets.i[r], float64(weight.f[0]), float64(lse.f[r])); err != nil {
+		if err := lossGrad(o.LossTerms, out.row(r), logits.row(r), targets.i[r], float64(weight.f[0]), float64(lse.f[r])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lossGrad is weight·(softmax(logits) − onehot(target)), or 0 where the target is negative. Out may be logits.
-func lossGrad[T real](out, logits []T, target int32, weight, lse float64) error {
+// lossGrad is the gradient of a row's loss, or 0 where the target is negative. Out may be logits.
+func lossGrad[T real](l graph.LossTerms, out, logits []T, target int32, weight, lse float64) error {
 	if target < 0 {
 		clear(out)
 		return nil
@@ -42,10 +59,11 @@ func lossGrad[T real](out, logits []T, target int32, weight, lse float64) error 
 	if err != nil {
 		return err
 	}
+	smoothing := float64(l.Smoothing)
 	for j, a := range logits {
-		p := math.Exp(float64(a) - lse)
+		p := float64(math.Exp(float64(a)-lse)*(1+2*float64(l.Z)*lse)) - smoothing/float64(len(logits))
 		if j == t {
-			p--
+			p -= 1 - smoothing
 		}
 		out[j] = T(weight * p)
 	}

@@ -1,5 +1,7 @@
 package ref
 
+import "loadline/graph"
+
 // headRow is the logits of a row, rounded as MatMul rounds them.
 func headRow[T real](logits, h []T, w *view[T]) {
 	for j := range logits {
@@ -7,7 +9,7 @@ func headRow[T real](logits, h []T, w *view[T]) {
 	}
 }
 
-func headLoss[T real](c *call[T]) error {
+func headLoss[T real](c *call[T], o graph.HeadLoss) error {
 	h, w, targets, weight, loss := &c.in[0], &c.in[1], &c.in[2], &c.in[3], &c.out[0]
 	logits := make([]T, w.rows()) //mem:ok ref is the definition: it is clear before it is small
 	var sum float64
@@ -20,13 +22,13 @@ func headLoss[T real](c *call[T]) error {
 			return err
 		}
 		headRow(logits, h.row(r), w)
-		sum += logSumExp(logits) - float64(logits[t])
+		sum += rowLoss(o.LossTerms, logits, t, logSumExp(logits))
 	}
 	loss.f[0] = T(sum * float64(weight.f[0]))
 	return nil
 }
 
-func headLossGrad[T real](c *call[T]) error {
+func headLossGrad[T real](c *call[T], o graph.HeadLossGrad) error {
 	h, w, targets, weight, acc := &c.in[0], &c.in[1], &c.in[2], &c.in[3], c.opt(4)
 	dh, dw, loss := &c.out[0], &c.out[1], &c.out[2]
 	d := h.last()
@@ -43,11 +45,12 @@ func headLossGrad[T real](c *call[T]) error {
 		}
 		headRow(logits, row, w)
 		lse := logSumExp(logits)
-		if _, err := index("target", t, len(logits)); err != nil {
+		at, err := index("target", t, len(logits))
+		if err != nil {
 			return err
 		}
-		sum += lse - float64(logits[t])
-		if err := lossGrad(logits, logits, t, float64(weight.f[0]), float64(T(lse))); err != nil {
+		sum += rowLoss(o.LossTerms, logits, at, lse)
+		if err := lossGrad(o.LossTerms, logits, logits, t, float64(weight.f[0]), float64(T(lse))); err != nil {
 			return err
 		}
 		roundTo(h.typ.DType, logits) // as the gradient of any activation

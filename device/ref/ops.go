@@ -60,6 +60,10 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return swiGLU[T], nil
 	case graph.SwiGLUGrad:
 		return swiGLUGrad[T], nil
+	case graph.GeGLU:
+		return with(o, geGLU[T])
+	case graph.GeGLUGrad:
+		return with(o, geGLUGrad[T])
 	case graph.Gelu:
 		return with(o, gelu[T])
 	case graph.GeluGrad:
@@ -67,13 +71,13 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 	case graph.AddOp:
 		return add[T], nil
 	case graph.CrossEntropy:
-		return crossEntropy[T], nil
+		return with(o, crossEntropy[T])
 	case graph.CrossEntropyGrad:
-		return crossEntropyGrad[T], nil
+		return with(o, crossEntropyGrad[T])
 	case graph.HeadLoss:
-		return headLoss[T], nil
+		return with(o, headLoss[T])
 	case graph.HeadLossGrad:
-		return headLossGrad[T], nil
+		return with(o, headLossGrad[T])
 	case graph.Dropout:
 		return with(o, dropout[T])
 	case graph.Router:
@@ -100,6 +104,12 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, adamW[T])
 	case graph.SGD:
 		return with(o, sgd[T])
+	case graph.Lion:
+		return with(o, lion[T])
+	case graph.AdafactorMoments:
+		return with(o, adafactorMoments[T])
+	case graph.AdafactorUpdate:
+		return with(o, adafactorUpdate[T])
 	case graph.SumSquares:
 		return sumSquares[T], nil
 	case graph.ClipScale:

@@ -94,9 +94,9 @@ func TestHeaderAccepts(t *testing.T) {
 	}
 }
 
-// FuzzHeader checks that any file either is refused or has tensors that lie in it one after another, and that such
+// FuzzSafetensors checks that any file either is refused or has tensors that lie in it one after another, and that such
 // tensors can be written again, if they are aligned.
-func FuzzHeader(f *testing.F) {
+func FuzzSafetensors(f *testing.F) {
 	golden, err := os.ReadFile("testdata/golden.safetensors")
 	if err != nil {
 		f.Fatal(err)

@@ -9,9 +9,10 @@
 // A file is checked whole when it is opened: the header is bounded before it is read, and the tensors must cover the
 // rest of the file without a gap or an overlap, each as long as its shape and type say. Tensor bytes are little-endian,
 // and go between the file and buffers that the caller hands in; nothing but the header is ever held here. A written file
-// takes its name only when it is complete and on the disk.
+// takes its name only when it is complete and on the disk. A model may be in several files, which an index maps names to;
+// the index names files beside itself and no others.
 //
-// The package converts no values, and knows nothing of sharded checkpoints or of what a tensor is for.
+// The package converts no values, and knows nothing of what a tensor is for.
 //
 // Source: the format section of huggingface/safetensors' README, and its Rust reader (0.8) for what is refused.
 package safetensors
@@ -43,6 +44,7 @@ const (
 	BF16   DType = "BF16"
 	F8E4M3 DType = "F8_E4M3"
 	F8E5M2 DType = "F8_E5M2"
+	F8E8M0 DType = "F8_E8M0"
 	I64    DType = "I64"
 	I32    DType = "I32"
 	I16    DType = "I16"
@@ -63,7 +65,7 @@ func (d DType) Bytes() int64 {
 		return 4
 	case F16, BF16, I16, U16:
 		return 2
-	case F8E4M3, F8E5M2, I8, U8, Bool:
+	case F8E4M3, F8E5M2, F8E8M0, I8, U8, Bool:
 		return 1
 	}
 	return 0

@@ -1,6 +1,8 @@
 package frameworks
 
 import (
+	"strings"
+
 	"loadline/planner/hardware"
 	"loadline/planner/shape"
 )
@@ -14,6 +16,31 @@ type Serving struct {
 	Eager        bool // kernels are launched while the card works, and may take longer than it does
 	// Repeat is how often the cache, its heads repeated for every query head, is moved a step; 0 to read it once.
 	Repeat float64
+}
+
+// LlamaCppServing returns llama.cpp's figures on a card. Its products with a few rows unpack weights in ordinary
+// integer units, which keep pace with GDDR but not with HBM, where 18 GB of Q4_K_M are read at 0.8 TB/s on A100 and 1.2 on
+// H100, and which reach half of the bandwidth on Apple's processors. Sources: llama-bench tables of LLaMA 3 8B and 70B on 3070 to
+// 4090, and on M1 to M3 (github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference, May 2024), and of ten models on A100, H100 and
+// B300 (pavlokhmel.com, June 2026).
+func LlamaCppServing(q Quant, card hardware.Card) Serving {
+	v := Serving{Bandwidth: 0.78, Matmul: 0.5, LayerSeconds: 48e-6, PassSeconds: 0.3e-3}
+	if q.Whole() {
+		v.Bandwidth = 0.88
+	}
+	switch {
+	case card.Unified:
+		v.Bandwidth = 0.48
+		if q.Whole() {
+			v.Bandwidth = 0.74
+		}
+	case strings.Contains(card.MemoryType, "HBM"):
+		v.Bandwidth, v.LayerSeconds = 0.39, 75e-6
+		if q.Whole() {
+			v.Bandwidth = 0.5
+		}
+	}
+	return v
 }
 
 // ServingOf returns a system's figures: sglang and vllm capture their kernels in graphs, transformers launches each
@@ -31,8 +58,6 @@ func ServingOf(name string, s *shape.Shape, q Quant) Serving {
 			v.Bandwidth = 0.35
 		}
 		return v
-	case "llamacpp":
-		return Serving{Bandwidth: 0.75, Matmul: 0.5, LayerSeconds: 15e-6, PassSeconds: 0.3e-3}
 	case "litgpt":
 		v := Serving{Bandwidth: 0.6, Matmul: 0.5, LayerSeconds: 0.95e-3, PassSeconds: 1e-3, Eager: true}
 		if !q.Whole() {

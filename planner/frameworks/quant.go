@@ -10,12 +10,12 @@ import (
 var quants = []Quant{
 	{Name: "nf4-dq", Bits: 4.127}, // bitsandbytes, blocks of 64, scales in blocks of 256 (QLoRA, arXiv 2305.14314, section 3)
 	{Name: "nf4", Bits: 4.5},
-	{Name: "fp4", Bits: 4.5},
 	{Name: "gptq-int4", Bits: 4.156}, // groups of 128: a 16-bit scale, a 4-bit zero
 	{Name: "awq-int4", Bits: 4.156},
 	{Name: "int4", Bits: 4.156},
 	{Name: "mxfp4", Bits: 4.25},
 	{Name: "nvfp4", Bits: 4.5},
+	{Name: "fp4", Bits: 4.5}, // behind the names that it is part of
 	{Name: "w4", Bits: 4.25}, // FlexGen, groups of 64
 	{Name: "gptq-int8", Bits: 8.16},
 	{Name: "int8", Bits: 8.16},

@@ -156,7 +156,11 @@ func TrainStep(j Job, card hardware.Card, p Profile) Timing {
 		exposed += comm*p.Overlap - gpu
 	}
 	one := gpu + exposed
-	step := one*(micro+pp-1) + once
+	idle := pp - 1
+	if j.ChunkLayers > 0 && pp > 1 { // ranks hold several stages of layers, and begin on the next sooner
+		idle /= max(1, layers/float64(j.ChunkLayers))
+	}
+	step := one*(micro+idle) + once
 	// Gradients meet once a step, and states are read and written once.
 	states := float64(s.Params())
 	if j.Adapter.Method != "" {

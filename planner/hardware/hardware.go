@@ -108,6 +108,32 @@ func card(row map[string]string) (Card, error) {
 	return c, bad
 }
 
+// With returns the table with one card more. A user's card hides one of the same name.
+func (t *Table) With(c Card) (*Table, error) {
+	words, _ := words(c.Name)
+	switch {
+	case !hasModel(words):
+		return nil, fmt.Errorf("hardware: a card is called %q: want a name with letters, or a number of four digits", c.Name)
+	case c.Memory <= Context || c.Memory > maxMemory:
+		return nil, fmt.Errorf("hardware: %q has %v of memory, want more than %v and at most %v", c.Name, c.Memory, Context, maxMemory)
+	case c.PCIe != 0 && (c.PCIe < 3 || c.PCIe > 9):
+		return nil, fmt.Errorf("hardware: %q has PCIe %d, want 3 to 9", c.Name, c.PCIe)
+	}
+	for _, x := range []float64{c.Bandwidth, c.BF16, c.FP8, c.INT8, c.FP4, c.BF16Measured, c.FP8Measured, c.Link, c.Watts} {
+		if !(x >= 0 && x <= 1e18) {
+			return nil, fmt.Errorf("hardware: %q has a rate of %g, want 0 to 1e18", c.Name, x)
+		}
+	}
+	others := slices.DeleteFunc(t.Cards(), func(o Card) bool { return strings.EqualFold(o.Name, c.Name) })
+	return &Table{append(others, c)}, nil
+}
+
+// SetReported sets what the driver shows as the card's memory.
+func (c *Card) SetReported(n mem.Bytes) { c.reported = n }
+
+// maxMemory bounds a card.
+const maxMemory = mem.Bytes(1) << 50
+
 // Cards returns all cards, in the order of the table.
 func (t *Table) Cards() []Card { return slices.Clone(t.cards) }
 

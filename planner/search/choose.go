@@ -21,7 +21,11 @@ func Plans(q Question) (*Answer, error) {
 	}
 	all, level := q.search()
 	a := &Answer{Hardware: q.Machine.String(), Limit: q.limit(), Searched: len(all.fits) + len(all.over), Question: q, Plans: []Plan{}, Frontier: []Point{}}
+	a.Own = q.own()
 	if len(all.fits) == 0 {
+		if len(all.over) == 0 && len(a.Own) > 0 {
+			return a, nil
+		}
 		if len(all.over) == 0 {
 			return nil, &Invalid{What: "what is held", Got: q.held(), Why: "no system plans it together", Nearest: "the same without one of these"}
 		}
@@ -47,7 +51,7 @@ func Plans(q Question) (*Answer, error) {
 // search walks the space of every system, with what changes answers only where nothing else fits. It returns the
 // level that it reached.
 func (q *Question) search() (all pool, level int) {
-	for level = range 2 {
+	for level = range q.levels() {
 		all = pool{}
 		for _, system := range q.systems() {
 			if q.Framework != "any" && q.Framework != system {
@@ -71,6 +75,14 @@ func (q *Question) search() (all pool, level int) {
 		}
 	}
 	return all, level
+}
+
+// levels is how many times the space grows by what changes answers.
+func (q *Question) levels() int {
+	if q.Task == Serve {
+		return 3
+	}
+	return 2
 }
 
 // evaluate predicts one configuration.
@@ -153,7 +165,7 @@ func (q *Question) frontier(fits []Plan) []Point {
 	for _, p := range order {
 		if p.TokensPerSecond > fastest {
 			fastest = p.TokensPerSecond
-			points = append(points, Point{p.line(q), p.Peak, p.TokensPerSecond})
+			points = append(points, Point{p.Line(q), p.Peak, p.TokensPerSecond})
 		}
 	}
 	return points
@@ -171,15 +183,21 @@ func (c Config) kind() Config {
 // against says how a plan compares with another.
 func against(p, o *Plan) string {
 	speed := p.TokensPerSecond/o.TokensPerSecond - 1
-	size := fmt.Sprintf("%v less", o.Peak-p.Peak)
-	if p.Peak > o.Peak {
-		size = fmt.Sprintf("%v more", p.Peak-o.Peak)
+	size := fmt.Sprintf("with %v less", o.Peak-p.Peak)
+	switch {
+	case p.Peak > o.Peak:
+		size = fmt.Sprintf("with %v more", p.Peak-o.Peak)
+	case p.Peak == o.Peak:
+		size = "in the same memory"
 	}
 	switch {
 	case speed < -0.0005:
-		return fmt.Sprintf("takes %.1f%% longer with %s", 100*(1/(1+speed)-1), size)
+		return fmt.Sprintf("takes %.1f%% longer %s", 100*(1/(1+speed)-1), size)
 	case speed < 0.0005:
-		return "is as fast with " + size
+		return "is as fast " + size
 	}
-	return fmt.Sprintf("is %.1f%% faster with %s", 100*speed, size)
+	return fmt.Sprintf("is %.1f%% faster %s", 100*speed, size)
 }
+
+// Better tells whether a plan is better than another by a question's objective.
+func Better(q *Question, p, than *Plan) bool { return q.compare(p, than) < 0 }

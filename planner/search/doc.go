@@ -5,12 +5,14 @@
 //
 // Invariants: what a question holds is held, what it leaves open is searched. Of all plans of the space that keep the
 // chance of running out below Risk, none is both smaller and faster than the first answer. What would change a
-// model's answers (8-bit arithmetic in training, optimizers of few bits, weights below four bits) is tried only where it is held, or
-// where nothing else fits.
+// model's answers is tried only where it is held, or where nothing else fits: 8-bit arithmetic in training and
+// optimizers of few bits; in serving weights below eight bits, which the objectives cost and fewest cards take at
+// once, then a cache of eight bits and layers on the CPU, then weights below four bits.
 //
 // It is a pure function of the question: it reads no file and measures nothing. Rates between nodes and of host
-// memory, which package hardware does not list, are fields of Machine with stated defaults. Loadline's own runs are
-// compiled elsewhere; the closed forms here are of other systems.
+// memory, which package hardware does not list, are fields of Machine with stated defaults. Of Loadline's own runs,
+// where it has a device for the hardware, it finds three that are worth compiling; the caller compiles them, and
+// Answer.Include puts the exact plans among the others.
 package search
 
 import (
@@ -55,6 +57,9 @@ type Question struct {
 	// Stored is how the weights are, where a file says so; then serving searches no other format.
 	Stored *frameworks.Quant
 
+	// Own says that Loadline has a device for the machine, and runs the model.
+	Own bool
+
 	// Factors multiply what the formulas say of a system's purpose, by "vllm/activations", as logs of the user's own
 	// runs taught; absent ones are 1.
 	Factors map[string]float64
@@ -65,6 +70,7 @@ type Question struct {
 // Hold is what is fixed; zero values are searched.
 type Hold struct {
 	Ranks, TP, PP, CP, EP, MicroBatch int
+	Interleave                        int // stages of layers that a rank of Megatron's pipeline holds
 	ZeRO                              *int
 	Precision                         string // bf16, fp16, fp8
 	Recompute                         string // none, selective, full
@@ -83,6 +89,7 @@ type Config struct {
 	System             string
 	Ranks, TP, PP, CP  int
 	EP, DP             int
+	Interleave         int // stages of layers that a pipeline rank holds; 1 for one
 	ZeRO               int
 	MicroBatch         int
 	Accumulate         int
@@ -144,6 +151,8 @@ type Answer struct {
 	Searched int       `json:"searched"`
 	// Frontier is ordered by memory: what fits, without plans that another beats in both memory and speed.
 	Frontier []Point `json:"frontier"`
+	// Own are the settings of our own that are worth compiling, for Include; they are not among Plans before.
+	Own []Plan `json:"-"`
 	// Question is what was asked, with its defaults filled in.
 	Question Question `json:"-"`
 }

@@ -29,8 +29,11 @@ func (q *Question) finish(p *Plan, level int) {
 // stages returns the peak of every pipeline stage, first to last, or of the one kind of rank.
 func (q *Question) stages(p *Plan) []Stage {
 	c := p.Config
-	if c.PP == 1 || c.System != "megatron" {
+	switch {
+	case c.PP == 1:
 		return []Stage{{"every rank", p.Peak, p.ByPurpose}}
+	case c.System != "megatron":
+		return []Stage{{"the largest rank", p.Peak, p.ByPurpose}}
 	}
 	var out []Stage
 	for k := range c.PP {
@@ -60,6 +63,9 @@ func (q *Question) options(c *Config) map[string]any {
 		}
 		return o
 	}
+	if c.System == "megatron" {
+		o["interleave"] = c.Interleave
+	}
 	o["cp"], o["ep"], o["zero"], o["batch"], o["accumulate"], o["seq"] = c.CP, c.EP, c.ZeRO, c.MicroBatch, c.Accumulate, q.Seq
 	o["precision"], o["recompute"], o["offload"], o["adapter"], o["optimizer"], o["loss-head"] = c.Precision, c.Recompute, c.Offload, c.Adapter, c.Optimizer, c.LossHead
 	if c.Adapter != "none" {
@@ -71,7 +77,7 @@ func (q *Question) options(c *Config) map[string]any {
 // settings are what two configurations may differ in, by the name that people read.
 func (c *Config) settings() [][2]string {
 	return [][2]string{
-		{"framework", c.System}, {"ranks", fmt.Sprint(c.Ranks)}, {"tp", fmt.Sprint(c.TP)}, {"pp", fmt.Sprint(c.PP)}, {"cp", fmt.Sprint(c.CP)}, {"ep", fmt.Sprint(c.EP)},
+		{"framework", c.System}, {"ranks", fmt.Sprint(c.Ranks)}, {"tp", fmt.Sprint(c.TP)}, {"pp", fmt.Sprint(c.PP)}, {"cp", fmt.Sprint(c.CP)}, {"ep", fmt.Sprint(c.EP)}, {"interleave", fmt.Sprint(c.Interleave)},
 		{"zero", fmt.Sprint(c.ZeRO)}, {"batch", fmt.Sprint(c.MicroBatch)}, {"precision", c.Precision}, {"recompute", c.Recompute}, {"offload", c.Offload}, {"adapter", c.Adapter},
 		{"optimizer", c.Optimizer}, {"loss head", c.LossHead}, {"weights", c.Quant}, {"kv type", c.KVType}, {"layers on the cards", fmt.Sprint(c.GPULayers)},
 	}

@@ -32,7 +32,7 @@ func (a *Answer) HTML() string {
 	}
 	for i := range a.Plans {
 		p := &a.Plans[i]
-		fmt.Fprintf(&b, "<h2>%d. %s</h2>\n<p>Peak %v of %v a rank, %v to %v with 8 chances in 10, %.1f%% to run out; %s.</p>\n", i+1, html.EscapeString(p.line(q)), p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
+		fmt.Fprintf(&b, "<h2>%d. %s</h2>\n<p>Peak %v of %v a rank, %v to %v with 8 chances in 10, %.1f%% to run out; %s.</p>\n", i+1, html.EscapeString(p.Line(q)), p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
 		b.WriteString(bars(p, a.Limit))
 		if q.Task != Serve {
 			b.WriteString(overStep(p, a.Limit))

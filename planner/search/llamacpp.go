@@ -43,7 +43,7 @@ func (q *Question) llamaCpp(c Config) (Plan, error) {
 	p := q.plan(c, e, need, low, high)
 
 	j := frameworks.Job{Shape: s, Ranks: 1, MicroBatch: q.Concurrency, Seq: q.Context, Weights: w, KVBits: kvBits(c.KVType)}
-	v := frameworks.ServingOf("llamacpp", s, w)
+	v := frameworks.LlamaCppServing(w, q.Machine.Card)
 	prompt := max(1, q.Context-q.Output)
 	total := frameworks.Generate(j, q.Machine.Card, v, q.Output)
 	j.Seq = prompt

@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"loadline/mem"
@@ -27,7 +28,12 @@ func (q *Question) path(p *Plan, level int) []string {
 			q.whatIf(p, "full training", func(c *Config) { c.Adapter = "none" })))
 	}
 	out = append(out, q.precision(p))
-	out = append(out, because(fmt.Sprintf("ranks: data %d × tensor %d × pipeline %d × context %d, experts over %d", c.DP, c.TP, c.PP, c.CP, c.EP),
+	layout := fmt.Sprintf("ranks: data %d × tensor %d × pipeline %d × context %d, experts over %d", c.DP, c.TP, c.PP, c.CP, c.EP)
+	if c.Interleave > 1 {
+		layout += fmt.Sprintf(", %d stages of layers on each pipeline rank, so that it waits less", c.Interleave)
+	}
+	out = append(out, because(layout,
+		q.whatIf(p, "stages of layers in one piece", func(c *Config) { c.Interleave = 1 }), q.whatIf(p, fmt.Sprintf("interleave %d", 2*c.Interleave), func(c *Config) { c.Interleave *= 2 }),
 		q.whatIf(p, fmt.Sprintf("tensor %d", 2*c.TP), func(c *Config) { c.TP *= 2 }), q.whatIf(p, fmt.Sprintf("tensor %d", c.TP/2), func(c *Config) { c.TP = max(1, c.TP/2) }),
 		q.whatIf(p, fmt.Sprintf("pipeline %d", 2*c.PP), func(c *Config) { c.PP *= 2 }), q.whatIf(p, fmt.Sprintf("pipeline %d", c.PP/2), func(c *Config) { c.PP = max(1, c.PP/2) })))
 	var stages []string
@@ -91,7 +97,7 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 	out := []string{fmt.Sprintf("%s parameters are %v in 16 bits, of a card's %v", count(float64(s.Params())), mem.Bytes(2*s.Params()), p.usable)}
 	var formatWords []string
 	for _, f := range formats {
-		if f.name != c.Quant && (f.name == "bf16" || f.gguf == (c.System == "llamacpp")) && (f.name != "fp8" || q.Machine.Card.FP8 > 0) && c.Quant != "stored" && (level > 0 || !f.coarse) {
+		if f.name != c.Quant && (f.name == "bf16" || f.gguf == (c.System == "llamacpp")) && (f.name != "fp8" || q.Machine.Card.FP8 > 0) && c.Quant != "stored" && f.level <= max(level, 1) {
 			formatWords = append(formatWords, q.whatIf(p, f.name, func(c *Config) { c.Quant = f.name }))
 		}
 	}
@@ -99,11 +105,24 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 		"bf16": "weights in 16 bits", "fp8": "weights and products in FP8: half the bytes to read, twice the arithmetic", "awq-int4": "W4A16: a quarter of the bytes to read for every token",
 		"stored": "weights as the file stores them",
 	}[c.Quant]
+	if c.Quant == "stored" {
+		what += fmt.Sprintf(": %.3g bits each", bitsOf(q.stored(c)))
+	}
 	if what == "" {
 		what = fmt.Sprintf("weights in %s, %.2f bits each", strings.ToUpper(c.Quant), bitsOf(q.stored(c)))
 	}
 	if cost := perplexity(c.Quant); cost != "" {
 		what += ", " + cost
+	}
+	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == c.Quant }); i >= 0 && q.Hold.Quant == "" {
+		switch f := formats[i]; {
+		case f.level == 2:
+			what += "; nothing of four bits or more fits"
+		case f.level == 1 && level > 0:
+			what += "; nothing of eight bits or more fits on the cards"
+		case f.level == 1:
+			what += "; the objective is " + map[string]string{Cost: "cost", Fewest: "few cards"}[q.Objective] + ", not the answers' last digit"
+		}
 	}
 	out = append(out, because(what, formatWords...))
 	kv := s.KVElemsAt(q.Context)*kvBits(c.KVType)/8 + s.StateBytes()

@@ -48,7 +48,7 @@ var scenarios = []struct {
 	{"Qwen3-8B", "RTX-4090", Finetune, func(q *Question) { q.Seq, q.GlobalBatch = 4096, 16 }, "adapter"},
 	{"Llama-3.1-70B", "2xRTX-4090", Serve, func(q *Question) { q.Context = 8192 }, "W4A16"},
 	{"Qwen3-8B", "A100-40GB", Finetune, func(q *Question) { q.Hold.Adapter, q.Framework, q.GlobalBatch = "lora", "deepspeed", 16 }, "adapter"},
-	{"Llama-3.1-8B", "RTX-4090", Serve, func(q *Question) { q.Context, q.Concurrency, q.Framework = 16384, 4, "vllm" }, "W4A16"},
+	{"Llama-3.1-8B", "RTX-3090", Serve, func(q *Question) { q.Context, q.Concurrency, q.Framework = 16384, 4, "vllm" }, "W4A16"},
 	{"Llama-3.2-1B", "A100-80GB", Train, func(q *Question) { q.Seq, q.GlobalBatch = 4096, 64 }, "BF16"},
 	{"Llama-3.1-8B", "8xA100-80GB", Train, func(q *Question) { q.Seq, q.GlobalBatch = 8192, 64 }, "ZeRO"},
 	{"Llama-3.1-70B", "8xH100-SXM-80GB", Train, func(q *Question) { q.Seq, q.GlobalBatch = 8192, 256 }, "offload"},
@@ -81,7 +81,7 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("the reasons do not speak of %q", sc.want)
 			}
 			swept := 0
-			for level := 0; level < 2; level++ {
+			for level := range a.Question.levels() {
 				found := 0
 				sweep(t, q, level, func(p *Plan) {
 					swept++
@@ -155,7 +155,7 @@ func sweep(t *testing.T, q Question, level int, visit func(*Plan)) {
 		}
 		a := q.axes(system, level)
 		dims := []int{
-			len(a.ranks), len(a.tp), len(a.pp), len(a.cp), len(a.ep), len(a.zero), len(a.layers), len(a.micro), len(a.precision), len(a.adapter), len(a.optimizer),
+			len(a.ranks), len(a.tp), len(a.pp), len(a.cp), len(a.ep), len(a.chunks), len(a.zero), len(a.layers), len(a.micro), len(a.precision), len(a.adapter), len(a.optimizer),
 			len(a.head), len(a.quant), len(a.kv), len(a.recompute), len(a.offload),
 		}
 		total := 1
@@ -168,9 +168,9 @@ func sweep(t *testing.T, q Question, level int, visit func(*Plan)) {
 				at[i], n = n%d, n/d
 			}
 			c := Config{
-				System: system, Ranks: a.ranks[at[0]], TP: a.tp[at[1]], PP: a.pp[at[2]], CP: a.cp[at[3]], EP: a.ep[at[4]], ZeRO: a.zero[at[5]], GPULayers: a.layers[at[6]],
-				MicroBatch: a.micro[at[7]], Precision: a.precision[at[8]], Adapter: a.adapter[at[9]], Optimizer: a.optimizer[at[10]], LossHead: a.head[at[11]],
-				Quant: a.quant[at[12]], KVType: a.kv[at[13]], Recompute: a.recompute[at[14]], Offload: a.offload[at[15]], AdapterRank: q.Hold.AdapterRank,
+				System: system, Ranks: a.ranks[at[0]], TP: a.tp[at[1]], PP: a.pp[at[2]], CP: a.cp[at[3]], EP: a.ep[at[4]], Interleave: a.chunks[at[5]], ZeRO: a.zero[at[6]], GPULayers: a.layers[at[7]],
+				MicroBatch: a.micro[at[8]], Precision: a.precision[at[9]], Adapter: a.adapter[at[10]], Optimizer: a.optimizer[at[11]], LossHead: a.head[at[12]],
+				Quant: a.quant[at[13]], KVType: a.kv[at[14]], Recompute: a.recompute[at[15]], Offload: a.offload[at[16]], AdapterRank: q.Hold.AdapterRank,
 			}
 			ok := q.known(&c)
 			if ok && q.Task == Serve {

@@ -3,6 +3,7 @@ package search
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -174,7 +175,7 @@ func TestNonsense(t *testing.T) {
 		"fp8":       {ask(t, "Llama-3.1-8B", "A100-80GB", Train, func(q *Question) { q.Hold.Precision = "fp8" }), "bf16"},
 		"bf16":      {ask(t, "Llama-3.2-1B", "V100-16GB", Train, func(q *Question) { q.Hold.Precision = "bf16" }), "fp16"},
 		"no model":  {Question{Machine: good(nil).Machine}, "a config.json, a GGUF file or a built-in name"},
-		"huge":      {good(func(q *Question) { q.Shape = huge() }), "1e+14"},
+		"huge":      {good(func(q *Question) { q.Shape = huge() }), "a model of 100 T parameters"},
 	} {
 		_, err := Plans(c.q)
 		var bad *Invalid
@@ -263,5 +264,81 @@ func TestEveryModelEveryCard(t *testing.T) {
 			}
 			checkPlan(t, &q, a)
 		}
+	}
+}
+
+// TestQuality checks that weights of fewer than eight bits are for who asks for them, for low cost, or for room.
+func TestQuality(t *testing.T) {
+	for _, x := range []struct {
+		model, machine string
+		change         func(*Question)
+		want           []string // formats of the weights, one of them
+	}{
+		{"Llama-3.1-8B", "H100", nil, []string{"fp8"}},
+		{"Llama-3.1-8B", "A100-80GB", nil, []string{"bf16", "q8_0"}},
+		{"Llama-3.1-8B", "RTX-4090", nil, []string{"fp8", "q8_0"}},
+		{"Llama-3.1-70B", "8xH100", func(q *Question) { q.Concurrency = 64 }, []string{"fp8"}},
+		{"Llama-3.1-70B", "8xH100", func(q *Question) { q.Objective = Fewest }, []string{"awq-int4", "q4_k_m", "q5_k_m", "q6_k"}},
+		{"Llama-3.1-8B", "A100-80GB", func(q *Question) { q.Objective, q.Concurrency = Cost, 8 }, []string{"awq-int4", "q4_k_m"}},
+		{"Llama-3.1-70B", "2xRTX-4090", nil, []string{"awq-int4", "q4_k_m"}},
+		{"Llama-3.1-8B", "H100", func(q *Question) { q.Hold.Quant = "q4_k_m" }, []string{"q4_k_m"}},
+		{"Llama-3.1-70B", "A100-40GB", func(q *Question) { q.Framework = "llamacpp" }, []string{"q4_k_m"}},
+	} {
+		a, err := Plans(ask(t, x.model, x.machine, Serve, x.change))
+		if err != nil || !a.Fits {
+			t.Fatalf("%s on %s: got %+v, %v", x.model, x.machine, a, err)
+		}
+		if got := a.Plans[0].Config; !slices.Contains(x.want, got.Quant) {
+			t.Errorf("%s on %s by %s: got weights in %s on %s, want %v", x.model, x.machine, a.Question.Objective, got.Quant, got.System, x.want)
+		}
+	}
+}
+
+// TestInterleaved checks that stages of layers in several pieces wait less and keep more, and that both pipelines are in the space.
+func TestInterleaved(t *testing.T) {
+	at := func(interleave int) *Plan {
+		a, err := Plans(ask(t, "Llama-3.1-70B", "8x8xH100", Train, func(q *Question) {
+			q.Seq, q.GlobalBatch, q.Framework = 4096, 64, "megatron"
+			q.Hold = Hold{TP: 4, PP: 4, MicroBatch: 1, Recompute: "selective", Interleave: interleave, Offload: "none"}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &a.Plans[0]
+	}
+	one, two, five := at(1), at(2), at(5)
+	if !(two.StepSeconds < one.StepSeconds && five.StepSeconds < two.StepSeconds) || two.Peak <= one.Peak {
+		t.Errorf("interleaved 1, 2 and 5 times: got %v, %v, %v s and %v, %v, want less time in more memory", one.StepSeconds, two.StepSeconds, five.StepSeconds, one.Peak, two.Peak)
+	}
+	a, err := Plans(ask(t, "Llama-3.1-70B", "4x8xH100", Train, func(q *Question) { q.Seq, q.GlobalBatch, q.Framework, q.Hold.PP = 8192, 256, "torchtitan", 4 }))
+	if err != nil || !a.Fits || a.Plans[0].Config.PP != 4 || a.Plans[0].Config.Accumulate%4 != 0 {
+		t.Errorf("torchtitan's pipeline: got %+v, %v", a, err)
+	}
+}
+
+// TestLlamaCppSpeed holds llama.cpp's speeds against published ones: tokens a second of one sequence, little context.
+func TestLlamaCppSpeed(t *testing.T) {
+	var errs []float64
+	for _, x := range []struct {
+		model, machine, quant string
+		want                  float64
+	}{
+		{"Llama-3-8B", "RTX-4090", "q4_k_m", 130.6}, {"Llama-3-8B", "RTX-4090", "bf16", 54.8}, {"Llama-3-8B", "RTX-3090", "q4_k_m", 115.4}, {"Llama-3-8B", "RTX-3090", "bf16", 47.4},
+		{"Llama-3-8B", "RTX 4080", "q4_k_m", 108.2}, {"Llama-3-70B", "2xRTX-4090", "q4_k_m", 19.2}, {"Llama-3-70B", "2xRTX-3090", "q4_k_m", 16.6},
+	} {
+		a, err := Plans(ask(t, x.model, x.machine, Serve, func(q *Question) {
+			q.Framework, q.Context, q.Output, q.Hold.Quant = "llamacpp", 640, 512, x.quant
+			q.Hold.Ranks = q.Machine.Cards()
+		}))
+		if err != nil || !a.Fits {
+			t.Fatalf("%+v: got %+v, %v", x, a, err)
+		}
+		got := 1 / a.Plans[0].StepSeconds
+		t.Logf("%s %s on %s: %.1f tokens/s, measured %.1f", x.model, x.quant, x.machine, got, x.want)
+		errs = append(errs, math.Abs(got/x.want-1))
+	}
+	slices.Sort(errs)
+	if median, worst := errs[len(errs)/2], errs[len(errs)-1]; median > 0.1 || worst > 0.25 {
+		t.Errorf("got a median error of %.1f%%, at worst %.1f%%, want 10%% and 25%%", 100*median, 100*worst)
 	}
 }

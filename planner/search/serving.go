@@ -15,17 +15,17 @@ type format struct {
 	name    string
 	bits    float64
 	gguf    bool
-	coarse  bool // changes answers noticeably: fewer than four bits
+	level   int // of the search at which it is tried: 0 changes no answer that anybody has measured, 2 changes them noticeably
 	perplex string
 }
 
 // formats are what weights are served in, with the bits of a weight. Those of llama.cpp are of a whole file of
 // Llama-2-7B, whose mix of types other models share.
 var formats = []format{
-	{"bf16", 16, false, false, ""}, {"fp8", 8.002, false, false, ""}, {"awq-int4", 4.156, false, false, "+0.13 perplexity on Llama-2-7B"},
-	{"q8_0", 8.5, true, false, "+0.003 perplexity on Llama-3-8B"}, {"q6_k", 6.5625, true, false, "+0.022 perplexity on Llama-3-8B"},
-	{"q5_k_m", 5.68, true, false, "+0.057 perplexity on Llama-3-8B"}, {"q4_k_m", 4.84, true, false, "+0.175 perplexity on Llama-3-8B"},
-	{"q3_k_m", 3.91, true, true, "+0.66 perplexity on Llama-3-8B"}, {"q2_k", 3.35, true, true, "+3.5 perplexity on Llama-3-8B"},
+	{"bf16", 16, false, 0, ""}, {"fp8", 8.002, false, 0, ""}, {"awq-int4", 4.156, false, 1, "+0.13 perplexity on Llama-2-7B"},
+	{"q8_0", 8.5, true, 0, "+0.003 perplexity on Llama-3-8B"}, {"q6_k", 6.5625, true, 1, "+0.022 perplexity on Llama-3-8B"},
+	{"q5_k_m", 5.68, true, 1, "+0.057 perplexity on Llama-3-8B"}, {"q4_k_m", 4.84, true, 1, "+0.175 perplexity on Llama-3-8B"},
+	{"q3_k_m", 3.91, true, 2, "+0.66 perplexity on Llama-3-8B"}, {"q2_k", 3.35, true, 2, "+3.5 perplexity on Llama-3-8B"},
 }
 
 // Quants returns the names of the formats that weights are served in.
@@ -37,6 +37,15 @@ func Quants() []string {
 	return names
 }
 
+// tried tells whether a format of weights is in the space. Four bits serve the most sequences on a card, so that who asks for few cards or
+// a low cost is offered them at once; who asks for speed is when eight bits do not fit.
+func (q *Question) tried(f *format, level int) bool {
+	if q.Objective != Speed {
+		level = max(level, 1)
+	}
+	return f.level <= level
+}
+
 func (q *Question) servingAxes(system string, level int, a *axes) {
 	h, m := &q.Hold, &q.Machine
 	var fit []string
@@ -45,7 +54,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 		if system == "transformers" {
 			ours = f.name == "bf16" || f.name == "awq-int4"
 		}
-		if f.name == "fp8" && m.Card.FP8 == 0 || f.coarse && level == 0 {
+		if f.name == "fp8" && m.Card.FP8 == 0 || !q.tried(&f, level) {
 			ours = false
 		}
 		if ours {
@@ -55,7 +64,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 	switch { // a format that the system does not read leaves its space empty
 	case q.Stored != nil:
 		fit = nil
-		if system == "llamacpp" {
+		if (system == "llamacpp") == (q.Stored.Name == ggufName) {
 			fit = []string{"stored"}
 		}
 	case h.Quant != "":
@@ -77,7 +86,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 		}
 	case "llamacpp":
 		a.layers = []int{q.Shape.Depth()}
-		for n := q.Shape.Depth() - 1; n >= 0; n-- {
+		for n := q.Shape.Depth() - 1; n >= 0 && level > 0; n-- { // slow: rather fewer bits than layers on the CPU
 			a.layers = append(a.layers, n)
 		}
 		if h.GPULayers != nil {
@@ -149,6 +158,8 @@ func kvBits(name string) float64 {
 // serving predicts one configuration.
 func (q *Question) serving(c Config) (Plan, error) {
 	switch c.System {
+	case Own:
+		return q.ownServing(c)
 	case "llamacpp":
 		return q.llamaCpp(c)
 	case "transformers":
@@ -192,9 +203,12 @@ func ServingJob(q Question, c Config) frameworks.Job {
 	}
 }
 
+// ggufName is the name of formats of GGUF files, which llama.cpp alone reads.
+const ggufName = "gguf"
+
 // Stored returns the format of the weights that a GGUF file holds, for Question.Stored.
 func Stored(g *shape.GGUF) *frameworks.Quant {
-	return &frameworks.Quant{Name: "gguf", Bits: g.LinearBits, EmbedBits: g.OtherBits}
+	return &frameworks.Quant{Name: ggufName, Bits: g.LinearBits, EmbedBits: g.OtherBits}
 }
 
 // batchTokens is max_num_batched_tokens: vLLM's default, or less where less is asked for.

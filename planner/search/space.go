@@ -9,7 +9,8 @@ import (
 
 // axes are the values that a system's search runs over; held values are alone on theirs.
 type axes struct {
-	ranks, tp, pp, cp, ep, zero, layers, micro     []int
+	ranks, tp, pp, cp, ep, chunks                  []int
+	zero, layers, micro                            []int
 	precision, adapter, optimizer, head, quant, kv []string
 	recompute, offload                             []string
 }
@@ -45,13 +46,18 @@ func (q *Question) axes(system string, level int) axes {
 	h, s := &q.Hold, q.Shape
 	cards := q.Machine.Cards()
 	a := axes{
-		ranks: heldInt(h.Ranks, powers(cards)...), tp: heldInt(h.TP, 1), pp: heldInt(h.PP, 1), cp: heldInt(h.CP, 1), ep: heldInt(h.EP, 1),
+		ranks: heldInt(h.Ranks, powers(cards)...), tp: heldInt(h.TP, 1), pp: heldInt(h.PP, 1), cp: heldInt(h.CP, 1), ep: heldInt(h.EP, 1), chunks: []int{1},
 		zero: []int{0}, layers: []int{s.Depth()}, micro: heldInt(h.MicroBatch, 1),
 		precision: heldWord(h.Precision, "bf16"), adapter: heldWord(h.Adapter, "none"), optimizer: heldWord(h.Optimizer, "adamw"), head: heldWord(h.LossHead, "full"),
 		quant: []string{"bf16"}, kv: heldWord(h.KVType, "f16"), recompute: heldWord(h.Recompute, "none", "full"), offload: heldWord(h.Offload, "none"),
 	}
 	if noBF16(&q.Machine.Card) {
 		a.precision = heldWord(h.Precision, "fp16")
+	}
+	if system == Own {
+		a.micro = heldInt(h.MicroBatch, powers(max(1, min(64, (1<<17)/q.Seq)))...)
+		q.ownAxes(&a)
+		return a
 	}
 	if q.Task == Serve {
 		q.servingAxes(system, level, &a)
@@ -84,12 +90,13 @@ func (q *Question) trainingAxes(system string, level int, a *axes) {
 		a.offload = heldWord(h.Offload, "none", "optimizer", "optimizer,weights")
 		a.head = heldWord(h.LossHead, "full", "chunked")
 	case "torchtitan":
-		a.tp, a.zero, adapters = heldInt(h.TP, inNode...), []int{3}, []string{"none"}
+		a.tp, a.pp, a.zero, adapters = heldInt(h.TP, inNode...), heldInt(h.PP, powers(min(cards, 32, q.Shape.Depth()))...), []int{3}, []string{"none"}
 		a.recompute = heldWord(h.Recompute, "none", "selective", "full")
 	case "megatron":
 		a.tp, a.pp, a.zero, adapters = heldInt(h.TP, inNode...), heldInt(h.PP, powers(min(cards, 64, q.Shape.Depth()))...), []int{0, 1}, []string{"none"}
 		a.recompute = heldWord(h.Recompute, "none", "selective", "full")
 		a.offload = heldWord(h.Offload, "none", "optimizer")
+		a.chunks = heldInt(h.Interleave, 1, 2, 4)
 		if q.Shape.MoE() {
 			a.ep = heldInt(h.EP, powers(min(cards, 64))...)
 		}
@@ -132,6 +139,9 @@ func (q *Question) known(c *Config) bool {
 	if c.TP > q.Machine.PerNode && q.Hold.TP == 0 {
 		return false
 	}
+	if c.Interleave > 1 && (c.PP == 1 || s.Depth()%(c.PP*c.Interleave) != 0) {
+		return false
+	}
 	c.DP = c.Ranks / (c.TP * c.PP * c.CP)
 	if c.EP > 1 && (c.Ranks/c.PP%c.EP != 0 || !expertsDivide(s, c.EP)) {
 		return false
@@ -146,6 +156,12 @@ func expertsDivide(s *shape.Shape, n int) bool {
 // combines tells whether a training configuration's techniques go together in its system.
 func (q *Question) combines(c *Config) bool {
 	adapts := c.Adapter != "none"
+	if c.System == Own {
+		return ownCombines(c)
+	}
+	if c.Precision == "fp32" {
+		return false
+	}
 	switch c.System {
 	case "deepspeed":
 		if c.Adapter == "qlora" || c.Optimizer != "adamw" || c.Recompute == "selective" || c.TP*c.PP*c.EP > 1 || c.Offload == "weights" {
@@ -155,7 +171,7 @@ func (q *Question) combines(c *Config) bool {
 			return false
 		}
 	case "torchtitan":
-		if adapts || c.Optimizer != "adamw" || c.Offload != "none" || c.ZeRO != 3 || c.EP > 1 || c.PP > 1 || c.LossHead != "full" {
+		if adapts || c.Optimizer != "adamw" || c.Offload != "none" || c.ZeRO != 3 || c.EP > 1 || c.LossHead != "full" {
 			return false
 		}
 	case "megatron":
@@ -208,6 +224,9 @@ func (q *Question) batches(c *Config) bool {
 		return false
 	}
 	c.Accumulate = q.GlobalBatch / each
+	if c.System == "torchtitan" || c.Interleave > 1 { // micro-batches go round in groups of the pipeline's length
+		return c.Accumulate%c.PP == 0
+	}
 	return true
 }
 
@@ -220,9 +239,11 @@ func (q *Question) walk(system string, level int, try func(c Config) bool) {
 			for _, pp := range a.pp {
 				for _, cp := range a.cp {
 					for _, ep := range a.ep {
-						c := Config{System: system, Ranks: ranks, TP: tp, PP: pp, CP: cp, EP: ep, AdapterRank: q.Hold.AdapterRank}
-						if q.known(&c) {
-							q.techniques(&a, c, try)
+						for _, chunks := range a.chunks {
+							c := Config{System: system, Ranks: ranks, TP: tp, PP: pp, CP: cp, EP: ep, Interleave: chunks, AdapterRank: q.Hold.AdapterRank}
+							if q.known(&c) {
+								q.techniques(&a, c, try)
+							}
 						}
 					}
 				}

@@ -27,7 +27,7 @@ func (a *Answer) Text() string {
 		case i > 0:
 			name = fmt.Sprintf("next %d", i)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", name, p.line(q))
+		fmt.Fprintf(&b, "%s: %s\n", name, p.Line(q))
 		fmt.Fprintf(&b, "  peak %v of %v a rank, %v to %v with 8 chances in 10, %.1f%% to run out; %s\n", p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
 		if p.Host > 0 {
 			fmt.Fprintf(&b, "  host memory: %v a node of %v\n", p.Host, q.Machine.host())
@@ -52,8 +52,8 @@ func (a *Answer) Text() string {
 	return b.String()
 }
 
-// line is a plan's settings in one line.
-func (p *Plan) line(q *Question) string {
+// Line is a plan's settings in one line.
+func (p *Plan) Line(q *Question) string {
 	c := &p.Config
 	var parts []string
 	for _, s := range c.settings() {

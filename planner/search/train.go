@@ -18,6 +18,9 @@ func (q *Question) job(c *Config) frameworks.Job {
 		ChunkedCE: c.LossHead == "chunked", Optimizer: c.Optimizer, Nodes: q.Machine.Nodes, GlobalBatch: c.Accumulate * c.DP * c.MicroBatch,
 		OffloadParams: strings.Contains(c.Offload, "weights"),
 	}
+	if c.Interleave > 1 {
+		j.ChunkLayers = q.Shape.Depth() / (c.PP * c.Interleave)
+	}
 	if c.EP > 1 { // experts are whole, and spread
 		j.ETP = 1
 	}
@@ -82,6 +85,9 @@ func capability(c *hardware.Card) int {
 func (q *Question) stage(c Config, stage int) (Plan, error) {
 	j := q.job(&c)
 	j.Stage = stage
+	if c.System == "torchtitan" { // its local batch is of all micro-batches that the pipeline holds at once
+		j.MicroBatch *= c.PP
+	}
 	p, err := planner.Predict(c.System, j, q.Machine.Card)
 	if err != nil {
 		return Plan{}, err

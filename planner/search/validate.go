@@ -49,13 +49,49 @@ func Frameworks(task string) []string {
 	return slices.Clone(servers)
 }
 
+// Optimizers returns the names of the optimizers that are planned for.
+func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
+
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
+
+// frameworks are the values of Framework, our own where it runs.
+func (q *Question) frameworks() []string {
+	all := append([]string{"any"}, Frameworks(q.Task)...)
+	if q.Own {
+		all = append(all, Own)
+	}
+	return all
+}
+
+// precisions are the values of Hold.Precision. FP32 is for our own runs alone.
+func (q *Question) precisions() []string {
+	all := []string{"", "bf16", "fp16", "fp8"}
+	if q.Own {
+		all = append(all, "fp32")
+	}
+	return all
+}
+
+// tasksOf returns what a framework does.
+func tasksOf(framework string) []string {
+	var tasks []string
+	for _, t := range []string{Train, Finetune, Serve} {
+		if slices.Contains(Frameworks(t), framework) {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
-	"Apple":  {"llamacpp", "transformers", "peft"},
-	"Intel":  {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
-	"Google": {"vllm", "transformers"},
-	"AWS":    {"vllm", "transformers"},
-	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Apple":    {"llamacpp", "transformers", "peft"},
+	"Intel":    {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Google":   {"vllm", "transformers"},
+	"AWS":      {"vllm", "transformers"},
+	"Huawei":   {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	HostVendor: {"llamacpp", "transformers", "peft"},
 }
 
 // systems returns the systems of the question's task that run on its cards.
@@ -76,7 +112,7 @@ func (q *Question) normalize() error {
 		return &Invalid{What: "model", Got: q.Shape.Name, Why: err.Error()}
 	}
 	if p := float64(q.Shape.Params()); p > maxParams {
-		return &Invalid{What: "model", Got: fmt.Sprintf("%.3g parameters", p), Why: "no machine holds it", Nearest: fmt.Sprintf("%.0g", maxParams)}
+		return &Invalid{What: "model", Got: fmt.Sprintf("%.3g parameters", p), Why: "no machine holds it", Nearest: fmt.Sprintf("a model of %s parameters", count(maxParams))}
 	}
 	if q.Machine.Card.Memory <= 0 || q.Machine.Card.Usable() <= 0 {
 		return &Invalid{What: "hardware", Got: fmt.Sprintf("a card of %d bytes", int64(q.Machine.Card.Memory)), Nearest: "a card of the list"}
@@ -105,14 +141,17 @@ func (q *Question) normalize() error {
 		values []string
 	}{
 		{"task", &q.Task, []string{Train, Finetune, Serve}}, {"objective", &q.Objective, []string{Speed, Cost, Fewest}},
-		{"framework", &q.Framework, append([]string{"any"}, Frameworks(q.Task)...)},
-		{"precision", &h.Precision, []string{"", "bf16", "fp16", "fp8"}}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
+		{"framework", &q.Framework, q.frameworks()},
+		{"precision", &h.Precision, q.precisions()}, {"recompute", &h.Recompute, []string{"", "none", "selective", "full"}},
 		{"offload", &h.Offload, []string{"", "none", "optimizer", "weights", "optimizer,weights"}}, {"adapter", &h.Adapter, []string{"", "none", "lora", "qlora"}},
-		{"optimizer", &h.Optimizer, []string{"", "adamw", "adamw8bit", "torchao8bit", "torchao4bit"}}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
+		{"optimizer", &h.Optimizer, append([]string{""}, Optimizers()...)}, {"loss-head", &h.LossHead, []string{"", "full", "chunked"}},
 		{"quant", &h.Quant, append([]string{""}, Quants()...)}, {"kv-type", &h.KVType, []string{"", "f16", "fp8", "q8_0", "q4_0"}},
 	} {
 		*w.value = strings.ToLower(strings.TrimSpace(*w.value))
 		if !slices.Contains(w.values, *w.value) {
+			if other := tasksOf(*w.value); w.flag == "framework" && len(other) > 0 {
+				return &Invalid{What: "task", Got: q.Task, Why: fmt.Sprintf("%s does not %s, it does %s", *w.value, q.Task, strings.Join(other, " and ")), Nearest: other[0]}
+			}
 			return &Invalid{What: w.flag, Got: fmt.Sprintf("%q", *w.value), Why: "want one of " + strings.TrimPrefix(strings.Join(w.values, ", "), ", "), Nearest: nearestWord(*w.value, w.values)}
 		}
 	}
@@ -120,7 +159,7 @@ func (q *Question) normalize() error {
 	if len(able) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
+	if q.Framework != "any" && q.Framework != Own && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
 	}
 	switch {
@@ -176,6 +215,10 @@ func (q *Question) counts() error {
 	}
 	if n := max(1, h.TP) * max(1, h.PP) * max(1, h.CP); n > q.Machine.Cards() {
 		return &Invalid{What: "tp × pp × cp", Got: fmt.Sprint(n), Why: fmt.Sprintf("there are %d cards", q.Machine.Cards()), Nearest: fmt.Sprint(q.Machine.Cards())}
+	}
+	if g, b := q.GlobalBatch, h.MicroBatch; g > 0 && b > 0 && g%b != 0 {
+		near := max(b, (g+b/2)/b*b)
+		return &Invalid{What: "global-batch", Got: fmt.Sprint(g), Why: fmt.Sprintf("micro-batches of %d do not divide it", b), Nearest: fmt.Sprint(near)}
 	}
 	if z := h.ZeRO; z != nil && (*z < 0 || *z > 3) {
 		return &Invalid{What: "zero", Got: fmt.Sprint(*z), Nearest: fmt.Sprint(min(3, max(0, *z)))}

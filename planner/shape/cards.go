@@ -14,9 +14,11 @@ import (
 //go:embed cards.json
 var cardsJSON []byte
 
-// card is a well-known model: its names, the count its makers publish, and what matters of its config.json.
+// card is a well-known model: its names, the count its makers publish, and what matters of its config.json. Source is the repository on
+// the Hugging Face hub that the config.json is of, or a paper.
 type card struct {
 	Names  []string        `json:"names"`
+	Source string          `json:"source"`
 	Params int64           `json:"params"`
 	Config json.RawMessage `json:"config"`
 }

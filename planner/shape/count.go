@@ -38,9 +38,10 @@ func (s *Shape) LinearParams() float64 {
 	return n
 }
 
-// EmbedParams returns the parameters of the embeddings.
+// EmbedParams returns the parameters of the embeddings, and those outside the language model: no product of a token
+// meets them.
 func (s *Shape) EmbedParams() float64 {
-	n := float64(s.Vocab+s.Positions) * float64(s.Hidden)
+	n := float64(s.Vocab+s.Positions)*float64(s.Hidden) + float64(s.Other)
 	if s.EmbedNorm {
 		n += s.norm()
 	}

@@ -109,7 +109,7 @@ func (c config) shape(name string) (*Shape, error) {
 func (c config) layers(s *Shape) error {
 	n := c.int("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 	if n < 1 || n > 4096 {
-		return fmt.Errorf("shape: %s: got %d layers, want 1 to 4096", s.Name, n)
+		return fmt.Errorf("shape: %s: got %s layers, want 1 to 4096; the nearest valid value is %d", s.Name, number(n), min(4096, max(1, n)))
 	}
 	ffn := c.ints("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
 	if len(ffn) == 0 {
@@ -249,8 +249,11 @@ func (c config) ints(keys ...string) []int {
 }
 
 func whole(f float64) int {
-	if f != math.Trunc(f) || math.Abs(f) > 1<<40 {
+	switch {
+	case f != math.Trunc(f) || f < -huge:
 		return -1 // refused by Validate
+	case f > huge:
+		return huge
 	}
 	return int(f)
 }

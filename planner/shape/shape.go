@@ -11,6 +11,7 @@ package shape
 import (
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Mixer is what a layer uses to look at other tokens.
@@ -75,6 +76,9 @@ type Shape struct {
 	StateElems  int // elements a sequence and layer, of four bytes
 	RecurrentPs int // parameters of a recurrent layer's mixer
 
+	// Other are parameters outside the language model, as a vision tower's, which files hold and nothing here describes.
+	Other int64
+
 	// PublishedParams is the count that the model's makers give, 0 where unknown.
 	PublishedParams int64
 }
@@ -96,7 +100,7 @@ func (s *Shape) Validate() error {
 		{"unrotated head size", s.NopeDim, 0, 1 << 16}, {"rotated head size", s.RopeDim, 0, 1 << 16}, {"value head size", s.VDim, 0, 1 << 16},
 	} {
 		if d.n < d.lo || d.n > d.hi {
-			return fmt.Errorf("shape: %s of %s: want %d to %d, got %d", d.name, s.Name, d.lo, d.hi, d.n)
+			return fmt.Errorf("shape: %s of %s: want %d to %d, got %s; the nearest valid value is %d", d.name, s.Name, d.lo, d.hi, number(d.n), min(d.hi, max(d.lo, d.n)))
 		}
 	}
 	for i, l := range s.Layers {
@@ -113,6 +117,17 @@ func (s *Shape) Validate() error {
 		return fmt.Errorf("shape: %s: got %.3g parameters, want at most 9e15", s.Name, p)
 	}
 	return nil
+}
+
+// huge is a number that a config.json had, or more: beyond every bound, so that two of them can be multiplied.
+const huge = 1 << 31
+
+// number writes a dimension.
+func number(n int) string {
+	if n == huge {
+		return "more than 2e9"
+	}
+	return strconv.Itoa(n)
 }
 
 // Depth returns the number of layers.

@@ -1,7 +1,11 @@
 package shape
 
 import (
+	"encoding/json"
+	"errors"
 	"math"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +27,45 @@ func TestCards(t *testing.T) {
 			t.Errorf("%s: got %d parameters, want %d (%+.2f%%)", name, s.Params(), s.PublishedParams, 100*e)
 		}
 	}
+}
+
+// TestCounts checks every card against the parameters that the classes of transformers have for its config.json, as counts.py counts them,
+// and that it says where that config.json is. Four cards' classes come with their checkpoints alone.
+func TestCounts(t *testing.T) {
+	body, err := os.ReadFile("testdata/counts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts map[string]int64
+	var list []card
+	if err := errors.Join(json.Unmarshal(body, &counts), json.Unmarshal(cardsJSON, &list)); err != nil {
+		t.Fatal(err)
+	}
+	worst := 0.0
+	for _, c := range list {
+		if c.Source == "" {
+			t.Errorf("%s: no source", c.Names[0])
+		}
+		n, ok := counts[c.Names[0]]
+		if !ok {
+			if !strings.HasPrefix(c.Names[0], "Qwen-") {
+				t.Errorf("%s: no count of transformers", c.Names[0])
+			}
+			continue
+		}
+		s, err := Parse(c.Names[0], c.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []int64{s.Params(), c.Params} {
+			e := math.Abs(float64(got)/float64(n) - 1)
+			worst = max(worst, e)
+			if e > 0.002 {
+				t.Errorf("%s: got %d parameters, transformers has %d", c.Names[0], got, n)
+			}
+		}
+	}
+	t.Logf("%d cards, the worst is %.3f%% off", len(counts), 100*worst)
 }
 
 // TestKV checks the cached elements of a token against each model's published layout: two times key-value heads times

@@ -3,6 +3,7 @@ package writers
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"loadline/mem"
 	"loadline/planner/search"
@@ -75,6 +76,9 @@ func (j *Job) llamaServer() File {
 	if c.GPULayers == depth {
 		layers, why = fmt.Sprint(depth+1), "every layer and the output"
 	}
+	if c.Quant != "stored" {
+		why += ", of a file in " + strings.ToUpper(c.Quant)
+	}
 	a := []Setting{
 		{"--ctx-size", fmt.Sprint(q.Context * q.Concurrency), fmt.Sprintf("%d tokens for each of %d slots", q.Context, q.Concurrency)}, {"--parallel", fmt.Sprint(q.Concurrency), "slots"},
 		{"--n-gpu-layers", layers, why}, {"--flash-attn", "on", "the scores of a whole context are never stored"}, {"--ubatch-size", "512", "the compute buffer is planned for it"},
@@ -83,11 +87,6 @@ func (j *Job) llamaServer() File {
 	if c.Ranks > 1 {
 		a = append(a, Setting{"--split-mode", "layer", "layers follow each other over the cards"})
 	}
-	name := c.Quant
-	if name == "stored" {
-		name = "as it is"
-	}
-	a = append(a, Setting{"--no-mmap", "", fmt.Sprintf("weights (%s) are read into the planned buffers", name)})
 	return File{"llama-server.sh", j.script("llama-server --model "+quote(j.Model), a)}
 }
 

@@ -14,16 +14,20 @@ func (j *Job) titan() []struct {
 } {
 	c := &j.Plan.Config
 	mode := c.Recompute
+	local, whyLocal := c.MicroBatch, j.whyMicro()
+	if c.PP > 1 {
+		local, whyLocal = c.MicroBatch*c.Accumulate, fmt.Sprintf("%d micro-batches of %d, one after the other through the pipeline", c.Accumulate, c.MicroBatch)
+	}
 	ac := []Setting{{"mode", mode, j.whyRecompute()}}
 	if mode == "selective" {
 		ac = append(ac, Setting{"selective_ac_option", "op", "every second matrix product and attention are kept"})
 	}
-	return []struct {
+	sections := []struct {
 		section string
 		lines   []Setting
 	}{
 		{"training", []Setting{
-			{"local_batch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()}, {"global_batch_size", fmt.Sprint(j.globalBatch()), j.whyBatch()}, {"seq_len", fmt.Sprint(j.Question.Seq), "the planned length"},
+			{"local_batch_size", fmt.Sprint(local), whyLocal}, {"global_batch_size", fmt.Sprint(j.globalBatch()), j.whyBatch()}, {"seq_len", fmt.Sprint(j.Question.Seq), "the planned length"},
 			{"dtype", "float32", "master weights"}, {"mixed_precision_param", "bfloat16", "FP32's range in 2 bytes: no loss scaling"}, {"mixed_precision_reduce", "float32", "gradients are summed in FP32"},
 			{"enable_cpu_offload", "false", "states fit on the cards"},
 		}},
@@ -34,6 +38,11 @@ func (j *Job) titan() []struct {
 		{"activation_checkpoint", ac},
 		{"compile", []Setting{{"enable", "true", "the planned loss is fused; eager it keeps 18 bytes a logit"}}},
 	}
+	if c.PP > 1 {
+		p := &sections[1].lines
+		*p = append(*p, Setting{"pipeline_parallel_schedule", "1F1B", "no more micro-batches wait than there are stages"}, Setting{"pipeline_parallel_microbatch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()})
+	}
+	return sections
 }
 
 // titanTOML writes the configuration of torchtitan to 0.2.2.
@@ -58,23 +67,28 @@ func (j *Job) titanTOML() File {
 	return File{"torchtitan.toml", b.String()}
 }
 
-// titanPython writes the function that torchtitan from 0.3 looks up in a model's config_registry.
+// titanPython writes a function for the configurations in a model's config_registry, as torchtitan has them from 0.3.
 func (j *Job) titanPython() File {
-	classes := map[string]string{"training": "TrainingConfig", "parallelism": "ParallelismConfig", "activation_checkpoint": "ActivationCheckpointConfig", "compile": "CompileConfig"}
+	c := &j.Plan.Config
+	classes := map[string]string{"training": "TrainingConfig", "parallelism": "ParallelismConfig", "compile": "CompileConfig"}
+	policy := map[string]string{"none": "None", "selective": "SelectiveAC.Config()", "full": "FullAC.Config()"}[c.Recompute]
 	var b strings.Builder
 	b.WriteString(j.head() + `# torchtitan from 0.3: put this beside the model's config_registry and call it on one of its configurations.
-from torchtitan.config import ActivationCheckpointConfig, CompileConfig, ParallelismConfig, TrainingConfig
-
-
-def planned(config):
+from torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig
 `)
+	if class, _, ok := strings.Cut(policy, "."); ok {
+		fmt.Fprintf(&b, "from torchtitan.distributed.activation_checkpoint import %s\n", class)
+	}
+	b.WriteString("\n\ndef planned(config):\n")
 	for _, s := range j.titan() {
+		if s.section == "activation_checkpoint" {
+			fmt.Fprintf(&b, "    config.activation_checkpoint = %s  # %s\n", policy, s.lines[0].Why)
+			continue
+		}
 		fmt.Fprintf(&b, "    config.%s = %s(\n", s.section, classes[s.section])
 		var lines []Setting
 		for _, l := range s.lines {
 			switch {
-			case l.Key == "selective_ac_option": // the mode alone, from 0.3
-				continue
 			case l.Value == "true" || l.Value == "false":
 				l.Value = strings.ToUpper(l.Value[:1]) + l.Value[1:]
 			case strings.Trim(l.Value, "0123456789") != "":
@@ -83,10 +97,13 @@ def planned(config):
 			l.Value += ","
 			lines = append(lines, l)
 		}
+		if s.section == "training" && c.PP > 1 {
+			lines = append(lines, Setting{"disable_cuda_graphs", "True,", "they do not go with a pipeline"})
+		}
 		b.WriteString(comment(lines, "=", "        ") + "    )\n")
 	}
-	if j.Plan.Config.Precision == "fp8" {
-		b.WriteString("    # products in FP8, as asked for: add Float8LinearConverter.Config() to config.model_converters\n")
+	if c.Precision == "fp8" {
+		b.WriteString("    # products in FP8, as asked for: give model_registry a Float8LinearConverter.Config(model_compile_enabled=True) among its converters\n")
 	}
 	b.WriteString("    return config\n")
 	return File{"torchtitan_plan.py", b.String()}
@@ -189,6 +206,9 @@ func (j *Job) megatron() File {
 		add("--sequence-parallel", "", "norms and residuals are split too, for no more traffic")
 	}
 	add("--pipeline-model-parallel-size", fmt.Sprint(c.PP), "layers follow each other over these ranks")
+	if c.Interleave > 1 {
+		add("--num-layers-per-virtual-pipeline-stage", fmt.Sprint(s.Depth()/(c.PP*c.Interleave)), fmt.Sprintf("%d stages on every rank, so that it waits less for the others", c.Interleave))
+	}
 	add("--context-parallel-size", fmt.Sprint(c.CP), "a sequence's tokens are shared over these ranks")
 	add("--micro-batch-size", fmt.Sprint(c.MicroBatch), j.whyMicro())
 	add("--global-batch-size", fmt.Sprint(j.globalBatch()), j.whyBatch())

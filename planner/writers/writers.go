@@ -20,8 +20,8 @@ import (
 
 // File is one configuration.
 type File struct {
-	Name string // without a folder
-	Body string
+	Name string `json:"name"` // without a folder
+	Body string `json:"body"`
 }
 
 // Setting is one line of a configuration, and why it is so.
@@ -61,7 +61,7 @@ func Write(j Job) ([]File, error) {
 		files = []File{j.sglang()}
 	case "llamacpp":
 		files = []File{j.llamaServer()}
-	case "transformers":
+	case "transformers", search.Own:
 	default:
 		return nil, fmt.Errorf("writers: no format for framework %q, want one of %v", c.System, search.Frameworks(j.Question.Task))
 	}

@@ -23,6 +23,9 @@ var plans = []struct {
 	{"deepspeed", "Llama-3.1-70B", "8xH100-SXM-80GB", search.Question{Task: search.Train, Framework: "deepspeed", Seq: 4096, GlobalBatch: 64, Hold: search.Hold{Offload: "optimizer"}}},
 	{"deepspeed-lora", "Qwen3-8B", "A100-40GB", search.Question{Task: search.Finetune, Framework: "deepspeed", Seq: 2048, GlobalBatch: 16, Hold: search.Hold{Adapter: "lora"}}},
 	{"torchtitan", "Llama-3.1-8B", "8xH100-SXM-80GB", search.Question{Task: search.Train, Framework: "torchtitan", Seq: 8192, GlobalBatch: 64, Hold: search.Hold{Recompute: "selective"}}},
+	{"torchtitan-pp", "Llama-3.1-70B", "4x8xH100", search.Question{Task: search.Train, Framework: "torchtitan", Seq: 8192, GlobalBatch: 256, Hold: search.Hold{PP: 4}}},
+	{"megatron-interleaved", "Llama-3.1-70B", "8x8xH100", search.Question{Task: search.Train, Framework: "megatron", Seq: 4096, GlobalBatch: 256, Hold: search.Hold{TP: 4, PP: 4, Interleave: 2}}},
+	{"deepspeed-long", "Llama-3.1-8B", "8xH100", search.Question{Task: search.Train, Framework: "deepspeed", Seq: 131072, GlobalBatch: 8, Hold: search.Hold{CP: 8}}},
 	{"megatron", "Mixtral-8x7B", "4x8xH100", search.Question{Task: search.Train, Framework: "megatron", Seq: 4096, GlobalBatch: 256}},
 	{"torchtune", "Llama-3.1-8B", "RTX-4090", search.Question{Task: search.Finetune, Framework: "torchtune", Seq: 2048, GlobalBatch: 16, Hold: search.Hold{Adapter: "lora"}}},
 	{"peft", "Llama-3.1-8B", "RTX-4090", search.Question{Task: search.Finetune, Framework: "peft", Seq: 1024, GlobalBatch: 16, Hold: search.Hold{Adapter: "qlora"}}},
@@ -120,12 +123,12 @@ func TestRefused(t *testing.T) {
 	if _, err := Write(Job{}); err == nil {
 		t.Error("an empty job: got no error")
 	}
-	j := jobOf(t, 9)
+	j := jobOf(t, len(plans)-1)
 	j.Plan.Config.System = "nobody"
 	if _, err := Write(j); err == nil || !strings.Contains(err.Error(), "vllm") {
 		t.Errorf("an unknown framework: got %v", err)
 	}
-	j = jobOf(t, 9)
+	j = jobOf(t, len(plans)-1)
 	j.Model = "it's; rm -rf /"
 	files, err := Write(j)
 	if err != nil || !strings.Contains(files[0].Body, `'it'\''s; rm -rf /'`) {

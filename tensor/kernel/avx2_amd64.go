@@ -137,6 +137,12 @@ func roundBF16AVX2(out []uint16, x []float32)
 func widenBF16AVX2(out []float32, x []uint16)
 
 //go:noescape
+func widenF16AVX2(out []float32, x []uint16)
+
+//go:noescape
+func roundF16AVX2(out []uint16, x []float32)
+
+//go:noescape
 func widenPairsAVX2(steps int, src *uint32, dst *float32)
 
 //go:noescape

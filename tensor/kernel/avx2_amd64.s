@@ -352,6 +352,16 @@ DATA avx2_low<>+24(SB)/4, $0x0000ffff
 DATA avx2_low<>+28(SB)/4, $0x0000ffff
 GLOBL avx2_low<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_nan<>+0(SB)/4, $0x7fc00000
+DATA avx2_nan<>+4(SB)/4, $0x7fc00000
+DATA avx2_nan<>+8(SB)/4, $0x7fc00000
+DATA avx2_nan<>+12(SB)/4, $0x7fc00000
+DATA avx2_nan<>+16(SB)/4, $0x7fc00000
+DATA avx2_nan<>+20(SB)/4, $0x7fc00000
+DATA avx2_nan<>+24(SB)/4, $0x7fc00000
+DATA avx2_nan<>+28(SB)/4, $0x7fc00000
+GLOBL avx2_nan<>(SB), RODATA|NOPTR, $32
+
 DATA avx2_philoxM<>+0(SB)/4, $0xd256d193
 DATA avx2_philoxM<>+4(SB)/4, $0xd256d193
 DATA avx2_philoxM<>+8(SB)/4, $0xd256d193
@@ -4585,6 +4595,60 @@ loop:
 	VMOVUPS   Y1, 32(R8)
 	ADDQ      $0x40, R8
 	ADDQ      $0x20, R9
+	SUBQ      $0x10, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func widenF16AVX2(out []float32, x []uint16)
+// Requires: AVX, F16C
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ out_base+0(FP), R8
+	MOVQ x_base+24(FP), R9
+	MOVQ x_len+32(FP), CX
+	SUBQ $0x10, CX
+	JL   done
+
+loop:
+	VCVTPH2PS (R9), Y0
+	VMOVUPS   Y0, (R8)
+	VCVTPH2PS 16(R9), Y1
+	VMOVUPS   Y1, 32(R8)
+	ADDQ      $0x40, R8
+	ADDQ      $0x20, R9
+	SUBQ      $0x10, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func roundF16AVX2(out []uint16, x []float32)
+// Requires: AVX, F16C
+TEXT ·roundF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ out_base+0(FP), R8
+	MOVQ x_base+24(FP), R9
+	MOVQ x_len+32(FP), CX
+	SUBQ $0x10, CX
+	JL   done
+
+loop:
+	VMOVUPS   (R9), Y0
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VANDPS    avx2_sign<>+0(SB), Y0, Y1
+	VORPS     avx2_nan<>+0(SB), Y1, Y1
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VCVTPS2PH $0x00, Y0, (R8)
+	VMOVUPS   32(R9), Y3
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VANDPS    avx2_sign<>+0(SB), Y3, Y4
+	VORPS     avx2_nan<>+0(SB), Y4, Y4
+	VBLENDVPS Y5, Y4, Y3, Y3
+	VCVTPS2PH $0x00, Y3, 16(R8)
+	ADDQ      $0x20, R8
+	ADDQ      $0x40, R9
 	SUBQ      $0x10, CX
 	JGE       loop
 

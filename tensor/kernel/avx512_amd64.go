@@ -215,6 +215,12 @@ func roundBF16AVX512(out []uint16, x []float32)
 func widenBF16AVX512(out []float32, x []uint16)
 
 //go:noescape
+func widenF16AVX512(out []float32, x []uint16)
+
+//go:noescape
+func roundF16AVX512(out []uint16, x []float32)
+
+//go:noescape
 func widenPairsAVX512(steps int, src *uint32, dst *float32)
 
 //go:noescape

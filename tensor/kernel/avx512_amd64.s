@@ -598,6 +598,24 @@ DATA avx512_low<>+56(SB)/4, $0x0000ffff
 DATA avx512_low<>+60(SB)/4, $0x0000ffff
 GLOBL avx512_low<>(SB), RODATA|NOPTR, $64
 
+DATA avx512_nan<>+0(SB)/4, $0x7fc00000
+DATA avx512_nan<>+4(SB)/4, $0x7fc00000
+DATA avx512_nan<>+8(SB)/4, $0x7fc00000
+DATA avx512_nan<>+12(SB)/4, $0x7fc00000
+DATA avx512_nan<>+16(SB)/4, $0x7fc00000
+DATA avx512_nan<>+20(SB)/4, $0x7fc00000
+DATA avx512_nan<>+24(SB)/4, $0x7fc00000
+DATA avx512_nan<>+28(SB)/4, $0x7fc00000
+DATA avx512_nan<>+32(SB)/4, $0x7fc00000
+DATA avx512_nan<>+36(SB)/4, $0x7fc00000
+DATA avx512_nan<>+40(SB)/4, $0x7fc00000
+DATA avx512_nan<>+44(SB)/4, $0x7fc00000
+DATA avx512_nan<>+48(SB)/4, $0x7fc00000
+DATA avx512_nan<>+52(SB)/4, $0x7fc00000
+DATA avx512_nan<>+56(SB)/4, $0x7fc00000
+DATA avx512_nan<>+60(SB)/4, $0x7fc00000
+GLOBL avx512_nan<>(SB), RODATA|NOPTR, $64
+
 DATA avx512_philoxM<>+0(SB)/4, $0xd256d193
 DATA avx512_philoxM<>+4(SB)/4, $0xd256d193
 DATA avx512_philoxM<>+8(SB)/4, $0xd256d193
@@ -13809,6 +13827,58 @@ loop:
 	VMOVUPS   Z1, 64(R8)
 	ADDQ      $0x80, R8
 	ADDQ      $0x40, R9
+	SUBQ      $0x20, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func widenF16AVX512(out []float32, x []uint16)
+// Requires: AVX, AVX512F
+TEXT ·widenF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ out_base+0(FP), R8
+	MOVQ x_base+24(FP), R9
+	MOVQ x_len+32(FP), CX
+	SUBQ $0x20, CX
+	JL   done
+
+loop:
+	VCVTPH2PS (R9), Z0
+	VMOVUPS   Z0, (R8)
+	VCVTPH2PS 32(R9), Z1
+	VMOVUPS   Z1, 64(R8)
+	ADDQ      $0x80, R8
+	ADDQ      $0x40, R9
+	SUBQ      $0x20, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func roundF16AVX512(out []uint16, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·roundF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ out_base+0(FP), R8
+	MOVQ x_base+24(FP), R9
+	MOVQ x_len+32(FP), CX
+	SUBQ $0x20, CX
+	JL   done
+
+loop:
+	VMOVUPS   (R9), Z0
+	VCMPPS    $0x03, Z0, Z0, K3
+	VANDPS    avx512_sign<>+0(SB), Z0, Z1
+	VORPS     avx512_nan<>+0(SB), Z1, K3, Z0
+	VCVTPS2PH $0x00, Z0, (R8)
+	VMOVUPS   64(R9), Z3
+	VCMPPS    $0x03, Z3, Z3, K3
+	VANDPS    avx512_sign<>+0(SB), Z3, Z4
+	VORPS     avx512_nan<>+0(SB), Z4, K3, Z3
+	VCVTPS2PH $0x00, Z3, 32(R8)
+	ADDQ      $0x40, R8
+	ADDQ      $0x80, R9
 	SUBQ      $0x20, CX
 	JGE       loop
 

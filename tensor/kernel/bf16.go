@@ -46,7 +46,8 @@ func (m MatBF16) operand() operand {
 }
 
 // PackedBF16 is a B (K,N) of bf16 rearranged as PackedB is, two rows at a time: a dword holds rows k and k+1
-// of one column, k in the high half. After the last row of an odd K comes zero.
+// of one column, k in the high half; in avx512amx in the low half. After the last row of an odd K comes zero, in
+// avx512amx after any the zeros up to a multiple of 32.
 //
 //	block 0: [panel 0: (k=0,1) c0..c31, (k=2,3) c0..c31, …] [panel 1: …] …
 //
@@ -57,7 +58,7 @@ type PackedBF16 struct {
 }
 
 // PackedBF16Len returns the pairs that a packed bf16 B (k,n) needs, whatever the set.
-func PackedBF16Len(k, n int) int { return (k + 1) / 2 * roundUp(n, PanelCols) }
+func PackedBF16Len(k, n int) int { return roundUp(k, 32) / 2 * roundUp(n, PanelCols) }
 
 // dwords is the packed data as the product sees it.
 func (p PackedBF16) dwords() []float32 {
@@ -74,17 +75,59 @@ func (p PackedBF16) dwords() []float32 {
 //		C[i,j] = s
 //	}
 //
-// The products are exact, so each step rounds once: every set but avx512bf16 gives the bits of Gemm over the
-// widened operands. That one sums by VDPBF16PS, which takes the two k of a pair in this order with a rounding
-// each, takes denormal operands and sums for zero and makes no denormal sum: the same bits where none occurs.
+// The products are exact, so each step rounds once: the sets generic, avx2 and avx512 give the bits of Gemm over
+// the widened operands. avx512bf16 sums by VDPBF16PS, which takes the two k of a pair in this order with a
+// rounding each, takes denormal operands and sums for zero and makes no denormal sum: the same bits where none
+// occurs. avx512amx sums by TDPBF16PS, 32 k at a time from k=0 on, with denormals as zero too:
+//
+//	for ; k < K; k += 32 {
+//		var p [2]float32
+//		for q := k; q < min(k+32, K); q++ {
+//			p[q%2] = fma(float32(A[i,q]), float32(B[q,j]), p[q%2])
+//		}
+//		s += p[0] + p[1]
+//	}
 //
 // Each element is one chain in ascending k: the bits are the same for any split of M, N or the threads, and
-// for any split of K at even places into consecutive calls of which all but the first have acc set.
+// for any split of K at multiples of 32 into consecutive calls of which all but the first have acc set.
 // |err| <= (K+1)·2⁻²³·Σ|A[i,k]·B[k,j]|, and K·2⁻¹²⁵·(1+max|A|+max|B|) more for denormals.
 //
 // C and ws are as for Gemm.
 func (s Set) GemmBF16(c Mat, a, b MatBF16, acc bool, ws []float32) {
-	s.t.bf16.gemm(c, a.operand(), b.operand(), acc, ws)
+	s.t.bf16.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
+}
+
+// GemmBF16Round is GemmBF16 with C in bf16, rounded once as RoundBF16 does: out = from + A·B, where from is as out is,
+// or has no Half and stands for zeros. Both have ColStride 1, and from may be out. c (M,N) is room for sums; its
+// elements are undefined afterwards.
+func (s Set) GemmBF16Round(out, from, a, b MatBF16, c Mat, ws []float32) {
+	acc := from.Half != nil
+	out.accepts(c, "out")
+	if acc {
+		from.accepts(c, "from")
+	}
+	start, end := half{from.Half, from.RowStride}, half{out.Half, out.RowStride}
+	if s.t.bf16.tiles != nil && a.Cols > 0 {
+		s.t.bf16.gemm(c, start, end, a.operand(), b.operand(), false, ws)
+		return
+	}
+	for i := 0; acc && i < c.Rows; i++ {
+		s.WidenBF16(c.Data[i*c.RowStride:][:c.Cols], start.data[i*start.ld:][:c.Cols])
+	}
+	s.t.bf16.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
+	for i := range c.Rows {
+		s.RoundBF16(end.data[i*end.ld:][:c.Cols], c.Data[i*c.RowStride:][:c.Cols])
+	}
+}
+
+// accepts panics unless m can be c in bf16.
+func (m MatBF16) accepts(c Mat, what string) {
+	if m.Rows != c.Rows || m.Cols != c.Cols || m.ColStride != 1 {
+		panic("kernel: GemmBF16Round: " + what + " does not match c")
+	}
+	o := m.operand()
+	o.f32 = nil
+	o.check("GemmBF16Round: " + what)
 }
 
 // PackBF16 fills columns j0 to j1 of dst from b (K,N); j0 is a multiple of PanelCols and j1 one too, or N.

@@ -27,6 +27,27 @@ func (s Set) WidenBF16(out []float32, x []uint16) {
 	widenBF16Generic(out[n:], x[n:])
 }
 
+// RoundF16 rounds to the nearest f16, ties to even; every NaN becomes one quiet NaN of its sign. Exact: each element is
+// tensor/dtype's ToF16.
+func (s Set) RoundF16(out []uint16, x []float32) {
+	want("RoundF16", len(out), len(x))
+	n := len(x) &^ 31
+	if n > 0 {
+		s.t.roundF16(out[:n], x[:n])
+	}
+	roundF16Generic(out[n:], x[n:])
+}
+
+// WidenF16 is the float32 of each f16, exact: tensor/dtype's FromF16, but a NaN becomes quiet.
+func (s Set) WidenF16(out []float32, x []uint16) {
+	want("WidenF16", len(out), len(x))
+	n := len(x) &^ 31
+	if n > 0 {
+		s.t.widenF16(out[:n], x[:n])
+	}
+	widenF16Generic(out[n:], x[n:])
+}
+
 // StochasticBF16 rounds each element to one of its two bf16 neighbours, away from zero with the probability
 // (|x|-|lo|)/(|hi|-|lo|), so that the expectation is x. Exact between sets:
 //

@@ -73,6 +73,45 @@ func TestWidenBF16(t *testing.T) {
 	})
 }
 
+// TestF16 compares the conversions of every f16, and of float32s around each of them and below the normal ones, with
+// tensor/dtype's.
+func TestF16(t *testing.T) {
+	r := newRand()
+	var h []uint16
+	var x []float32
+	for i := range 1 << 16 {
+		h = append(h, uint16(i))
+		b := math.Float32bits(dtype.FromF16(uint16(i)))
+		for _, d := range []uint32{0, 1, 2, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x3000, ^uint32(0), ^uint32(0xfff)} {
+			x = append(x, math.Float32frombits(b+d))
+		}
+		x = append(x, math.Float32frombits(r.Uint32()), float32(r.NormFloat64())*0x1p-20, float32(r.IntN(1<<12))*0x1p-25)
+	}
+	eachSet(t, func(t *testing.T, s Set) {
+		for _, n := range []int{len(h), 0, 1, 31, 32, 33, 95} {
+			g := newGuarded(n, n%3)
+			s.WidenF16(g.v, h[:n])
+			g.check(t, "WidenF16")
+			for i, v := range g.v {
+				want := dtype.FromF16(h[i])
+				if math.Float32bits(v) != math.Float32bits(want) && !(want != want && math.Float32bits(v) == math.Float32bits(want)|0x400000) {
+					t.Fatalf("%#x: got %v, want %v", h[i], v, want)
+				}
+			}
+		}
+		for _, n := range []int{len(x), 0, 1, 31, 32, 33, 95} {
+			all, out := halfSlice(n, n%5)
+			s.RoundF16(out, x[:n])
+			checkHalf(t, "RoundF16", all, n, n%5)
+			for i, got := range out {
+				if want := dtype.ToF16(x[i]); got != want {
+					t.Fatalf("%v (%#x): got %#x, want %#x", x[i], math.Float32bits(x[i]), got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestPhilox holds the known answers of Random123 1.14, kat_vectors, philox2x32 with 10 rounds.
 func TestPhilox(t *testing.T) {
 	for _, c := range []struct {

@@ -76,7 +76,7 @@ func PackedBLen(k, n int) int { return k * roundUp(n, PanelCols) }
 // C has ColStride 1. ws has at least GemmWorkspace(M, N, K) elements; its content is of no concern
 // before and undefined after. Threads split C by rows (or columns) with Slice, each with its own ws.
 func (s Set) Gemm(c, a, b Mat, acc bool, ws []float32) {
-	s.t.f32.gemm(c, a.operand(), b.operand(), acc, ws)
+	s.t.f32.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
 }
 
 // PackB fills columns j0 to j1 of dst from b (K,N); j0 is a multiple of PanelCols and j1 one too, or N.

@@ -36,7 +36,7 @@ func TestGemmBF16Small(t *testing.T) {
 	eachSet(t, func(t *testing.T, s Set) {
 		r := newRand()
 		oneByOne := roundsOneByOne(s)
-		if !oneByOne && s.Name() != "avx512bf16" {
+		if !oneByOne && s.Name() != "avx512bf16" && s.Name() != "avx512amx" {
 			t.Error("a pair of products is summed with one rounding, want two")
 		}
 		dims := []int{0, 1, 2, 3, 5, 6, 7, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 66, 67}
@@ -82,10 +82,15 @@ func TestGemmBF16Small(t *testing.T) {
 	})
 }
 
-// TestGemmBF16Splits: the bits do not depend on how rows, columns, or the sum at even places, are cut.
+// TestGemmBF16Splits: the bits do not depend on how rows, columns, or the sum at multiples of 32, are cut; in all
+// sets but avx512amx at even places.
 func TestGemmBF16Splits(t *testing.T) {
 	eachSet(t, func(t *testing.T, s Set) {
 		r := newRand()
+		unit := 2
+		if s.Name() == "avx512amx" {
+			unit = 32
+		}
 		for _, d := range [][3]int{{67, 83, 61}, {7, 800, 530}, {160, 33, 1070}, {1, 100, 600}} {
 			m, n, k := d[0], d[1], d[2]
 			a, _ := newBF16(r, m, k, rows, false, 1)
@@ -116,7 +121,7 @@ func TestGemmBF16Splits(t *testing.T) {
 					same("columns split", c)
 					c = clone(c0)
 					for i, j := 0, 0; i < k; i = j {
-						j = min(k, i+2+2*r.IntN(1+k/4))
+						j = min(k, i+unit*(1+r.IntN(1+k/2/unit)))
 						s.GemmBF16(c, a.Slice(0, m, i, j), b.Slice(i, j, 0, n), acc || i > 0, ws)
 					}
 					same("sum split", c)

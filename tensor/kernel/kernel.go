@@ -15,9 +15,10 @@
 // The generic functions (*_generic.go) define each kernel and stay in every build; the tag purego
 // selects them alone. Sets agree bit for bit on the kernels whose comments say "exact", and within the
 // stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
-// other bit for bit on all; avx512bf16 but for denormals of the bf16 product.
+// other bit for bit on all; avx512bf16 but for denormals of the bf16 product, and avx512amx but for its order.
 //
-// It knows no tensors, no shapes beyond Mat, and no quantised formats. The matrix product follows Goto
+// It knows no tensors and no shapes beyond Mat; what quantised blocks mean is tensor/quant's. Attention (flash.go) takes small operands
+// as they lie in cache, without packing: Dao et al., arXiv 2205.14135. The matrix product follows Goto
 // and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008.
 package kernel
 
@@ -25,7 +26,7 @@ package kernel
 // or Sets. A Set is small, immutable and safe for concurrent use; two Sets of one instruction set are ==.
 type Set struct{ t *table }
 
-// Name returns the instruction set: "generic", "avx2", "avx512" or "avx512bf16".
+// Name returns the instruction set: "generic", "avx2", "avx512", "avx512bf16" or "avx512amx".
 func (s Set) Name() string { return s.t.name }
 
 // Generic returns the plain Go kernels, the definition of all others.
@@ -37,6 +38,7 @@ type table struct {
 	name string
 
 	f32, bf16 *product
+	flash     *flash
 
 	add     func(out, x, y []float32)
 	mul     func(out, x, y []float32)
@@ -71,11 +73,13 @@ type table struct {
 	roundBF16      func(out []uint16, x []float32)
 	widenBF16      func(out []float32, x []uint16)
 	stochasticBF16 func(out []uint16, x []float32, key uint32, counter uint64)
+	roundF16       func(out []uint16, x []float32)
+	widenF16       func(out []float32, x []uint16)
 }
 
 var genericTable = table{
 	name: "generic",
-	f32:  &genericF32, bf16: &genericBF16,
+	f32:  &genericF32, bf16: &genericBF16, flash: &genericFlash,
 	add: addGeneric, mul: mulGeneric, axpy: axpyGeneric, scale: scaleGeneric,
 	normMul: normMulGeneric, normSub: normSubGeneric, mulAdd: mulAddGeneric, subMul: subMulGeneric,
 	dot: dotGeneric, sum: sumGeneric, sumSquares: sumSquaresGeneric,
@@ -86,6 +90,7 @@ var genericTable = table{
 	geluTanh: geluTanhGeneric, geluTanhGrad: geluTanhGradGeneric,
 	adamW: adamWGeneric, rope: ropeGeneric,
 	roundBF16: roundBF16Generic, widenBF16: widenBF16Generic, stochasticBF16: stochasticWholeGeneric,
+	roundF16: roundF16Generic, widenF16: widenF16Generic,
 }
 
 // want panics unless every length equals n: a caller's mistake, never the world's.

@@ -13,6 +13,7 @@ import "unsafe"
 type product struct {
 	m, n, kb int
 	pairs    bool
+	unit     int // a panel's steps are a multiple of it, the last of them zeros; 0 is 1
 	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of packed panels. From next on it
 	// may ask the cache for 16 dwords every four steps, and does not read them.
 	micro func(steps int, a, b, c []float32, ldc, rows int, acc bool, next *float32)
@@ -22,6 +23,32 @@ type product struct {
 	packA func(dst []float32, a operand, rows int)
 	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
 	packB func(dst []float32, b operand, stride int)
+	// tiles is instead of micro and packA in a set that has matrix registers, or nil.
+	tiles *tiles
+}
+
+// tiles is a block's product where the CPU has registers for matrices.
+type tiles struct {
+	// prepare returns a (M,kc), M at most packM, where block can read it as it is; else it packs it into dst
+	// and returns nothing.
+	prepare func(dst []float32, a operand) operand
+	// block is product.block with C in bf16 where it begins or ends: unless acc, sums begin with from where it has
+	// data, and where out has data they are rounded into it, and C itself is undefined.
+	block func(c Mat, from, out half, kc int, bp []float32, acc bool, w work)
+}
+
+// half is C in bf16: rows ld elements apart, or nothing.
+type half struct {
+	data []uint16
+	ld   int
+}
+
+// slice is the part for rows from i and columns from j on.
+func (h half) slice(i, j int) half {
+	if h.data == nil {
+		return h
+	}
+	return half{h.data[i*h.ld+j:], h.ld}
 }
 
 const (
@@ -35,12 +62,15 @@ const (
 	minM   = 6
 	maxKB  = 256 // the most steps of a panel, and the most k where it is widened
 	padA   = 16  // dwords after each A panel: packing may store more than counts
+	minK   = 20  // the least k in a workspace's size: room for the zeros and the tile of a set with tiles
+	tileAt = 32 * 32
 )
 
 // GemmWorkspace returns the elements of workspace that one thread's product of at most (m,n,k) needs, in
 // any form and precision: less than 1 MiB whatever the size, and monotonic in each argument.
 func GemmWorkspace(m, n, k int) int {
 	const align = 16 // the parts start on 64 bytes
+	k = max(k, minK)
 	kc := min(k, maxKB)
 	a := roundUp(min(m, packM), maxM) / minM * (kc*minM + padA)
 	b := roundUp(min(n, blockN), maxN) * kc
@@ -94,7 +124,7 @@ func (o operand) check(what string) {
 // steps is how many steps kc of K take.
 func (p *product) steps(kc int) int {
 	if p.pairs {
-		return (kc + 1) / 2
+		return roundUp((kc+1)/2, max(p.unit, 1))
 	}
 	return kc
 }
@@ -107,7 +137,7 @@ func (p *product) inner(kc int) int {
 	return p.steps(kc)
 }
 
-func (p *product) gemm(c Mat, a, b operand, acc bool, ws []float32) {
+func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float32) {
 	if a.rows != c.Rows || b.cols != c.Cols || a.cols != b.rows {
 		panic("kernel: Gemm: shapes do not match")
 	}
@@ -120,24 +150,31 @@ func (p *product) gemm(c Mat, a, b operand, acc bool, ws []float32) {
 		nb = smallN
 	}
 	w := p.carve(ws, c.Cols, a.cols)
-	for i, rows := 0, parts(c.Rows); i < c.Rows; i += rows {
+	for i, rows := 0, p.parts(c.Rows); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for k := 0; k < a.cols; k += p.kb {
 			k1 := min(k+p.kb, a.cols)
-			p.packBlockA(w.a, a.slice(i, i1, k, k1))
+			w.lhs = p.packBlockA(w.a, a.slice(i, i1, k, k1))
+			start, end := half{}, half{}
+			if k == 0 {
+				start = from
+			}
+			if k1 == a.cols {
+				end = out
+			}
 			for j := 0; j < c.Cols; j += nb {
 				j1 := min(j+nb, c.Cols)
 				p.packB(w.b, b.slice(k, k1, j, j1), p.steps(k1-k)*p.n)
-				p.block(c.Slice(i, i1, j, j1), k1-k, w.b, acc || k > 0, w)
+				p.block(c.Slice(i, i1, j, j1), start.slice(i, j), end.slice(i, j), k1-k, w.b, acc || k > 0, w)
 			}
 		}
 	}
 }
 
 // parts is how many rows to take at once of rows: at most packM, in even parts.
-func parts(rows int) int {
+func (p *product) parts(rows int) int {
 	n := (rows + packM - 1) / packM
-	return roundUp((rows+n-1)/n, maxM)
+	return roundUp((rows+n-1)/n, max(p.m, maxM))
 }
 
 // packWhole packs columns j0 to j1 of b into a packed matrix.
@@ -169,12 +206,12 @@ func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bo
 	}
 	w := p.carve(ws, c.Cols, k)
 	np := roundUp(n, p.n)
-	for i, rows := 0, parts(c.Rows); i < c.Rows; i += rows {
+	for i, rows := 0, p.parts(c.Rows); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for at := 0; at < k; at += p.kb {
 			end := min(at+p.kb, k)
-			p.packBlockA(w.a, a.slice(i, i1, at, end))
-			p.block(c.Slice(i, i1, 0, c.Cols), end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
+			w.lhs = p.packBlockA(w.a, a.slice(i, i1, at, end))
+			p.block(c.Slice(i, i1, 0, c.Cols), half{}, half{}, end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
 		}
 	}
 }
@@ -206,6 +243,7 @@ type work struct {
 	tile []float32 // a tile at the edge of C
 	wide []float32 // a widened panel of B
 	b, a []float32 // packed
+	lhs  operand   // A itself, where a set with tiles reads it as it is
 }
 
 func (p *product) carve(ws []float32, n, k int) (w work) {
@@ -215,7 +253,11 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 		ws = ws[n:]
 		return x
 	}
-	w.tile = take(maxM * maxN)
+	if p.tiles != nil {
+		w.tile = take(tileAt)
+	} else {
+		w.tile = take(maxM * maxN)
+	}
 	if p.widen != nil {
 		w.wide = take(roundUp(min(k, p.kb), 2) * p.n)
 	}
@@ -224,17 +266,26 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 	return w
 }
 
-// packBlockA packs a (M,kc), M at most packM.
-func (p *product) packBlockA(dst []float32, a operand) {
+// packBlockA packs a (M,kc), M at most packM, or returns it where it needs no packing.
+func (p *product) packBlockA(dst []float32, a operand) operand {
+	if p.tiles != nil {
+		return p.tiles.prepare(dst, a)
+	}
 	pa := p.inner(a.cols)*p.m + padA
 	for i := 0; i < a.rows; i += p.m {
 		r := min(p.m, a.rows-i)
 		p.packA(dst[i/p.m*pa:][:pa], a.slice(i, i+r, 0, a.cols), r)
 	}
+	return operand{}
 }
 
-// block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows.
-func (p *product) block(c Mat, kc int, bp []float32, acc bool, w work) {
+// block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
+// tiles take from and out.
+func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w work) {
+	if p.tiles != nil {
+		p.tiles.block(c, from, out, kc, bp, acc, w)
+		return
+	}
 	pb := p.steps(kc) * p.n
 	for j0 := 0; j0 < c.Cols; j0 += blockN {
 		j1 := min(j0+blockN, c.Cols)

@@ -6,11 +6,12 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go -C gen run . -set avx2 -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
 //go:generate go -C gen run . -set avx512 -out ../avx512_amd64.s -stubs ../avx512_amd64.go -pkg kernel
+//go:generate go -C gen run . -set amx -out ../amx_amd64.s -stubs ../amx_amd64.go -pkg kernel
 
 // Sets returns every set this CPU can run; Generic is the first of them.
 func Sets() []Set {
 	sets := []Set{Generic()}
-	for _, f := range []func() (Set, bool){AVX2, AVX512, AVX512BF16} {
+	for _, f := range []func() (Set, bool){AVX2, AVX512, AVX512BF16, AVX512AMX} {
 		if s, ok := f(); ok {
 			sets = append(sets, s)
 		}
@@ -18,9 +19,9 @@ func Sets() []Set {
 	return sets
 }
 
-// AVX2 returns the kernels of AVX2 with FMA, and whether this CPU can run them.
+// AVX2 returns the kernels of AVX2 with FMA and F16C, and whether this CPU can run them.
 func AVX2() (Set, bool) {
-	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	return Set{&avx2Table}, cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 }
 
 // AVX512 returns the kernels of AVX-512 (F, BW, DQ and VL), and whether this CPU can run them. Its bf16
@@ -36,9 +37,16 @@ func AVX512BF16() (Set, bool) {
 	return Set{&avx512BF16Table}, ok && cpu.X86.HasAVX512BF16
 }
 
+// AVX512AMX returns AVX512 but for the bf16 product, which uses the tiles of AMX, and whether this CPU can run it
+// and the system lets this process.
+func AVX512AMX() (Set, bool) {
+	_, ok := AVX512BF16() // whose conversions it uses
+	return Set{&avx512AMXTable}, ok && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && tilesPermitted()
+}
+
 var avx2Table = table{
 	name: "avx2",
-	f32:  &avx2F32, bf16: &avx2BF16,
+	f32:  &avx2F32, bf16: &avx2BF16, flash: &avx2Flash,
 	add: addAVX2, mul: mulAVX2, axpy: axpyAVX2, scale: scaleAVX2,
 	normMul: normMulAVX2, normSub: normSubAVX2, mulAdd: mulAddAVX2, subMul: subMulAVX2,
 	dot: dotAVX2, sum: sumAVX2, sumSquares: sumSquaresAVX2,
@@ -49,11 +57,12 @@ var avx2Table = table{
 	geluTanh: geluTanhAVX2, geluTanhGrad: geluTanhGradAVX2,
 	adamW: adamWAVX2, rope: ropeAVX2,
 	roundBF16: roundBF16AVX2, widenBF16: widenBF16AVX2, stochasticBF16: stochasticBF16AVX2,
+	roundF16: roundF16AVX2, widenF16: widenF16AVX2,
 }
 
 var avx512Table = table{
 	name: "avx512",
-	f32:  &avx512F32, bf16: &avx512Wide,
+	f32:  &avx512F32, bf16: &avx512Wide, flash: &avx512Flash,
 	add: addAVX512, mul: mulAVX512, axpy: axpyAVX512, scale: scaleAVX512,
 	normMul: normMulAVX512, normSub: normSubAVX512, mulAdd: mulAddAVX512, subMul: subMulAVX512,
 	dot: dotAVX512, sum: sumAVX512, sumSquares: sumSquaresAVX512,
@@ -64,12 +73,20 @@ var avx512Table = table{
 	geluTanh: geluTanhAVX512, geluTanhGrad: geluTanhGradAVX512,
 	adamW: adamWAVX512, rope: ropeAVX512,
 	roundBF16: roundBF16AVX512, widenBF16: widenBF16AVX512, stochasticBF16: stochasticBF16AVX512,
+	roundF16: roundF16AVX512, widenF16: widenF16AVX512,
 }
 
 // avx512BF16Table is avx512Table with VDPBF16PS.
 var avx512BF16Table = func() table {
 	t := avx512Table
 	t.name, t.bf16 = "avx512bf16", &avx512BF16
+	return t
+}()
+
+// avx512AMXTable is avx512Table with TDPBF16PS.
+var avx512AMXTable = func() table {
+	t := avx512Table
+	t.name, t.bf16 = "avx512amx", &avx512AMX
 	return t
 }()
 

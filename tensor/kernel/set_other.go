@@ -13,3 +13,6 @@ func AVX512() (Set, bool) { return Set{}, false }
 
 // AVX512BF16 returns false: these kernels are not in this build.
 func AVX512BF16() (Set, bool) { return Set{}, false }
+
+// AVX512AMX returns false: these kernels are not in this build.
+func AVX512AMX() (Set, bool) { return Set{}, false }

@@ -12,6 +12,7 @@ func castConstants() {
 	word("quiet", 0x400000)
 	word("high", 0xffff0000)
 	word("low", 0xffff)
+	word("nan", 0x7fc00000)
 	word("philoxM", 0xD256D193)
 	word("philoxW", 0x9E3779B9)
 	index := GLOBL(setName("counters"), RODATA|NOPTR)
@@ -103,6 +104,7 @@ func casts() {
 			VMOVUPS(v[i], mem(out, 4*n*i))
 		}
 	})
+	halfFloats()
 	widenPairs()
 	if !wide() {
 		each("roundedBF16", "func(out, x []float32)", []string{"out", "x"}, nothing, func(a access, p []Mem) {
@@ -113,6 +115,34 @@ func casts() {
 		})
 	}
 	stochastic()
+}
+
+// halfFloats emits the conversions between float32 and f16. Every NaN rounds to one quiet NaN of its sign.
+func halfFloats() {
+	n := lanes
+	whole("widenF16", "func(out []float32, x []uint16)", 4, 2, 2*n, nil, func(out, in reg.Register) {
+		for i := range 2 {
+			VCVTPH2PS(mem(in, 2*n*i), v[i])
+			VMOVUPS(v[i], mem(out, 4*n*i))
+		}
+	})
+	whole("roundF16", "func(out []uint16, x []float32)", 2, 4, 2*n, nil, func(out, in reg.Register) {
+		for i := range 2 {
+			a, t, m := v[3*i], v[3*i+1], v[3*i+2]
+			VMOVUPS(mem(in, 4*n*i), a)
+			if wide() {
+				VCMPPS(Imm(3), a, a, reg.K3) // unordered
+				VANDPS(consts["sign"], a, t)
+				VORPS(consts["nan"], t, reg.K3, a)
+			} else {
+				VCMPPS(Imm(3), a, a, m)
+				VANDPS(consts["sign"], a, t)
+				VORPS(consts["nan"], t, t)
+				VBLENDVPS(m, t, a, a)
+			}
+			VCVTPS2PH(Imm(0), a, mem(out, 2*n*i)) // to nearest even
+		}
+	})
 }
 
 // widenPairs turns steps of a panel of pairs into twice as many rows of floats.

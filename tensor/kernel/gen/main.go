@@ -1,5 +1,5 @@
-// Command gen writes the vector kernels of package kernel with avo, for AVX2 with FMA or for AVX-512: the
-// assembly and its Go declarations, both committed. It is a module of its own so that avo stays out of the
+// Command gen writes the vector kernels of package kernel with avo, for AVX2 with FMA, for AVX-512, or for the
+// tiles of AMX: the assembly and its Go declarations, both committed. It is a module of its own so that avo stays out of the
 // engine's dependencies; `go generate` in package kernel runs it once for each.
 //
 // Every kernel uses physical registers only. A slice's tail runs the same instructions as its body, with
@@ -36,11 +36,27 @@ var mask = y[15]
 func wide() bool { return lanes == 16 }
 
 func main() {
-	name := flag.String("set", "avx2", "avx2 or avx512")
+	name := flag.String("set", "avx2", "avx2, avx512 or amx; quant512 or quant2 for the quantised products of a set")
+	part := flag.String("part", "", "flash alone, or all but it")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
-	if *name == "avx512" {
+	switch *name {
+	case "quant512", "quant2":
+		quantised(*name == "quant512")
+		Generate()
+		return
+	case "avx512":
 		v, lanes, set = z, 16, "AVX512"
+	case "amx":
+		v, lanes, set = z, 16, "AMX"
+		amx()
+		Generate()
+		return
+	}
+	if *part == "flash" {
+		flash()
+		Generate()
+		return
 	}
 	constants()
 	if wide() {

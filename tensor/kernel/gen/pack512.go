@@ -121,17 +121,6 @@ func transpose(name string, src source, width int) {
 				ADDQ(t, p)
 			}
 		}
-		// In each 128-bit part: pairs of lines, fours of lines; then parts change places.
-		for i := 0; i < width; i += 2 {
-			VUNPCKLPS(z[i+1], z[i], z[16+i])
-			VUNPCKHPS(z[i+1], z[i], z[17+i])
-		}
-		for i := 0; i < width; i += 4 {
-			VUNPCKLPD(z[18+i], z[16+i], z[i])
-			VUNPCKHPD(z[18+i], z[16+i], z[i+1])
-			VUNPCKLPD(z[19+i], z[17+i], z[i+2])
-			VUNPCKHPD(z[19+i], z[17+i], z[i+3])
-		}
 		// put stores dword 4·part+e of every line. Joined pairs lie in another order: see VSHUFPS above.
 		put := func(r reg.VecPhysical, part, e int) {
 			step := 4*part + e
@@ -153,25 +142,7 @@ func transpose(name string, src source, width int) {
 				Label(after)
 			}
 		}
-		for e := range 4 {
-			last := 8 + e
-			if width == 16 {
-				last = 12 + e
-			}
-			u := z[16+4*e:]
-			VSHUFF32X4(Imm(0x88), z[4+e], z[e], u[0])
-			VSHUFF32X4(Imm(0x88), z[last], z[8+e], u[1])
-			VSHUFF32X4(Imm(0xDD), z[4+e], z[e], u[2])
-			VSHUFF32X4(Imm(0xDD), z[last], z[8+e], u[3])
-			VSHUFF32X4(Imm(0x88), u[1], u[0], z[e])
-			put(z[e], 0, e)
-			VSHUFF32X4(Imm(0x88), u[3], u[2], z[e])
-			put(z[e], 1, e)
-			VSHUFF32X4(Imm(0xDD), u[1], u[0], z[e])
-			put(z[e], 2, e)
-			VSHUFF32X4(Imm(0xDD), u[3], u[2], z[e])
-			put(z[e], 3, e)
-		}
+		turn(width, put)
 	}
 	SUBQ(Imm(uint64(elems)), kc)
 	JL(LabelRef("tail"))
@@ -196,6 +167,41 @@ func transpose(name string, src source, width int) {
 	block(true)
 	Label("done")
 	ret()
+}
+
+// turn transposes the dwords of the lines in z0 to z15 (12 or 16 of them) and gives put registers with dword
+// 4·part+e of every line.
+func turn(width int, put func(r reg.VecPhysical, part, e int)) {
+	// In each 128-bit part: pairs of lines, fours of lines; then parts change places.
+	for i := 0; i < width; i += 2 {
+		VUNPCKLPS(z[i+1], z[i], z[16+i])
+		VUNPCKHPS(z[i+1], z[i], z[17+i])
+	}
+	for i := 0; i < width; i += 4 {
+		VUNPCKLPD(z[18+i], z[16+i], z[i])
+		VUNPCKHPD(z[18+i], z[16+i], z[i+1])
+		VUNPCKLPD(z[19+i], z[17+i], z[i+2])
+		VUNPCKHPD(z[19+i], z[17+i], z[i+3])
+	}
+	for e := range 4 {
+		last := 8 + e
+		if width == 16 {
+			last = 12 + e
+		}
+		u := z[16+4*e:]
+		VSHUFF32X4(Imm(0x88), z[4+e], z[e], u[0])
+		VSHUFF32X4(Imm(0x88), z[last], z[8+e], u[1])
+		VSHUFF32X4(Imm(0xDD), z[4+e], z[e], u[2])
+		VSHUFF32X4(Imm(0xDD), z[last], z[8+e], u[3])
+		VSHUFF32X4(Imm(0x88), u[1], u[0], z[e])
+		put(z[e], 0, e)
+		VSHUFF32X4(Imm(0x88), u[3], u[2], z[e])
+		put(z[e], 1, e)
+		VSHUFF32X4(Imm(0xDD), u[1], u[0], z[e])
+		put(z[e], 2, e)
+		VSHUFF32X4(Imm(0xDD), u[3], u[2], z[e])
+		put(z[e], 3, e)
+	}
 }
 
 // packACols512 stores kc steps, ld bytes apart, of rows (1 to 12) adjacent elements; absent rows are zeros.
@@ -301,7 +307,7 @@ func packPairs512(name string, src source, width, n int) {
 		KMOVW(reg.R11L, reg.K4)
 	}
 	next := reg.RDI
-	turn := func(last bool) {
+	join := func(last bool) {
 		if !last {
 			LEAQ(Mem{Base: s, Index: ld, Scale: 1}, next)
 		}
@@ -351,14 +357,14 @@ func packPairs512(name string, src source, width, n int) {
 	SUBQ(Imm(2), kc)
 	JL(LabelRef("odd"))
 	Label("loop")
-	turn(false)
+	join(false)
 	LEAQ(Mem{Base: s, Index: ld, Scale: 2}, s)
 	SUBQ(Imm(2), kc)
 	JGE(LabelRef("loop"))
 	Label("odd")
 	CMPQ(kc, I8(-1))
 	JNE(LabelRef("done"))
-	turn(true)
+	join(true)
 	Label("done")
 	ret()
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loadline/tensor/kernel"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the speed of this machine: whole steps, or kernels alone",
+		Long: `bench measures. It prints one line for each measurement, and with --json a document whose results hold what was measured, on how many
+threads, its speed and the standard deviation of the speed.`,
+		Example: `  loadline bench train --preset bench-20m --precision bf16 --threads 2 --json
+  loadline bench kernels`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.benchTrainCommand(), a.benchKernelsCommand(), a.benchCostCommand(), a.benchRecomputeCommand())
+	return c
+}
+
+// benchResult is one measurement. One of the speeds is there.
+type benchResult struct {
+	Test            string  `json:"test"`
+	Threads         int     `json:"threads"`
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	GFLOPS          float64 `json:"gflops,omitempty"`
+	GBPerSecond     float64 `json:"gb_per_second,omitempty"`
+	Stddev          float64 `json:"stddev"` // of the speed
+}
+
+// speed is the mean speed with its unit, for people.
+func (r *benchResult) speed() string {
+	switch {
+	case r.TokensPerSecond > 0:
+		return fmt.Sprintf("%.0f ± %.0f tokens/s", r.TokensPerSecond, r.Stddev)
+	case r.GFLOPS > 0:
+		return fmt.Sprintf("%.1f ± %.1f GFLOP/s", r.GFLOPS, r.Stddev)
+	}
+	return fmt.Sprintf("%.1f ± %.1f GB/s", r.GBPerSecond, r.Stddev)
+}
+
+// rates is the mean and the standard deviation of the speeds work/seconds.
+func rates(work float64, seconds []float64) (mean, stddev float64) {
+	for _, s := range seconds {
+		mean += work / s
+	}
+	mean /= float64(len(seconds))
+	for _, s := range seconds {
+		stddev += (work/s - mean) * (work/s - mean)
+	}
+	if len(seconds) > 1 {
+		stddev = math.Sqrt(stddev / float64(len(seconds)-1))
+	}
+	return mean, stddev
+}
+
+// timed is how long calls of f take, until both n calls and the time least are behind it. The first call is not counted.
+func timed(n int, least time.Duration, f func() error) ([]float64, error) {
+	if err := f(); err != nil {
+		return nil, err
+	}
+	var seconds []float64
+	for begin := time.Now(); len(seconds) < n || time.Since(begin) < least; {
+		t := time.Now()
+		if err := f(); err != nil {
+			return nil, err
+		}
+		seconds = append(seconds, time.Since(t).Seconds())
+	}
+	return seconds, nil
+}
+
+// kernelSet is the set of a name; of no name, the best one here.
+func kernelSet(name string) (kernel.Set, error) {
+	if name == "" {
+		return kernel.Best(), nil
+	}
+	var names []string
+	for _, s := range kernel.Sets() {
+		if s.Name() == name {
+			return s, nil
+		}
+		names = append(names, s.Name())
+	}
+	return kernel.Set{}, usage(didYouMean(name, names, "--kernels ", "leave --kernels out"), "--kernels %s: this CPU runs %s", name, orList(names))
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"loadline/mem"
+	"loadline/planner/search"
+	"loadline/serve"
+)
+
+// runsHere tells whether our own device is of a machine's kind, and our own code runs the model of the flags.
+func (t *trainFlags) runsHere(m *search.Machine) bool {
+	if m.Card.Vendor != ownVendor {
+		return false
+	}
+	_, _, err := t.source(&trainRun{})
+	return err == nil
+}
+
+// ownVendor is the vendor of machines that Loadline has a device for.
+const ownVendor = "CPU"
+
+// ownPlans compiles what the planner found worth compiling. What the compiler refuses is left out.
+func (a *app) ownPlans(c *cobra.Command, t *trainFlags, answer *search.Answer) ([]search.Plan, error) {
+	var out []search.Plan
+	for _, p := range answer.Own {
+		entry, err := a.compileOwn(c, t, &answer.Question, &p.Config)
+		if err != nil {
+			return nil, err
+		}
+		if entry == nil {
+			continue
+		}
+		p.Peak, p.Range, p.OOMChance, p.ByPurpose = entry.Peak, entry.Range, entry.OOMChance, entry.ByPurpose
+		p.Ranks, p.Options = entry.Ranks, entry.Options
+		if answer.Question.Task != search.Serve { // an entry's time is of a pass full of prompts, a plan's of tokens made
+			p.StepSeconds, p.TokensPerSecond = entry.StepSeconds, entry.TokensPerSecond
+		}
+		p.Options["framework"], p.Options["task"] = search.Own, answer.Question.Task
+		p.Stages = []search.Stage{{Name: "every rank", Peak: p.Peak, ByPurpose: p.ByPurpose}}
+		if p.Peak > answer.Limit {
+			p.OOMChance = 1
+		}
+		if p.Bound == "" {
+			p.Bound = "compute"
+		}
+		p.Path = []string{
+			"our own run, compiled: its bytes are exact, and what train and generate reserve", entry.Why,
+			fmt.Sprintf("%v a process of %v", p.Peak, answer.Limit), fmt.Sprintf("precision %s, recompute %s", p.Config.Precision, p.Config.Recompute), "the time is modelled for this machine",
+		}
+		p.Why = entry.Why
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// compileOwn compiles one setting; nothing where it cannot be.
+func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x *search.Config) (*planEntry, error) {
+	t2 := &trainFlags{}
+	one := &cobra.Command{Use: c.Use}
+	t2.register(one)
+	flags := [][2]string{{"preset", t.preset}, {"model", t.model}}
+	if q.Task != search.Serve {
+		flags = append(flags, [2]string{"seq", fmt.Sprint(q.Seq)}, [2]string{"batch", fmt.Sprint(x.MicroBatch)}, [2]string{"accumulate", fmt.Sprint(x.Accumulate)},
+			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})
+	}
+	for _, f := range flags {
+		if f[1] == "" {
+			continue
+		}
+		if err := one.Flags().Set(f[0], f[1]); err != nil {
+			return nil, nil // a value that our own runs do not have: no candidate
+		}
+	}
+	r, err := t2.resolve(a, one, nil)
+	if err != nil {
+		return nil, nil // no candidate
+	}
+	r.Options.Memory = mem.Bytes(1) << 50 // whether it fits is asked afterwards, of the machine described
+	if q.Task == search.Serve {
+		o := serve.Options{Config: r.Options.Config, Memory: r.Options.Memory, Context: q.Context, MaxSeqs: q.Concurrency, BlockSize: serve.DefaultBlockSize, PrefillChunk: min(serve.DefaultPrefillChunk, q.Context)}
+		if o.Runtime, err = servingRuntime(r.Weights, o.Memory); err != nil {
+			return nil, nil // no candidate
+		}
+		job, err := serve.Plan(o, r.device())
+		var no *serve.DoesNotFitError
+		if errors.As(err, &no) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		entry := servingEntry(r, job, o.Memory)
+		return &entry, nil
+	}
+	job, err := r.plan()
+	if err != nil {
+		return nil, nil // more than can be addressed
+	}
+	entry := r.entry(job, why(job))
+	return &entry, nil
+}

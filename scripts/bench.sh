@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Writes BENCHMARKS.md from measurements made here and now. Wants a quiet machine, and takes a quarter of an hour for everything; a section
+# that is not asked for is kept from the last time.
+#
+#   bench.sh [SECTION...]    of: products kernels steps recompute cost contention
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$root/.cache/bench
+mkdir -p "$out"
+sections=("$@")
+[[ $# -gt 0 ]] || sections=(products kernels steps recompute cost contention)
+(cd "$root" && CGO_ENABLED=0 go build -o "$out/loadline" ./cmd/loadline)
+
+# fenced prints what a command says as preformatted text.
+fenced() { printf '```\n'; "$@"; printf '```\n'; }
+
+products() {
+	printf '## Matrix products beside OpenBLAS\n\n`scripts/peers/20-openblas.sh`: ratios of speeds, above 1 is faster than OpenBLAS; median of rounds (best against best).\n\n'
+	fenced "$root/scripts/peers/20-openblas.sh"
+}
+kernels() {
+	printf '## Operations\n\n`loadline bench kernels`, %s threads at most. Attention counts the products of the lower triangle.\n\n' "$(nproc)"
+	fenced "$out/loadline" bench kernels --quiet
+}
+steps() {
+	printf '## Training steps beside PyTorch\n\n`scripts/peers/30-pytorch.sh 3 8 bench-20m bench-90m`. '
+	"$root/scripts/peers/30-pytorch.sh" 3 8 bench-20m bench-90m
+}
+recompute() {
+	printf '## Recompute\n\n`loadline bench recompute`: saved activations and step time against keeping everything.\n\n'
+	fenced "$out/loadline" bench recompute --quiet
+}
+cost() {
+	printf '## The modelled step\n\n`loadline bench cost`: the modelled time of a step against the measured one.\n\n'
+	fenced "$out/loadline" bench cost --quiet
+}
+contention() {
+	printf '## With another process on a core\n\n`scripts/contention.sh`\n\n'
+	fenced "$root/scripts/contention.sh" "$out/loadline"
+}
+
+for s in "${sections[@]}"; do
+	"$s" >"$out/$s.part"
+	mv "$out/$s.part" "$out/$s.md"
+	date -u +%F >"$out/$s.date"
+done
+
+{
+	printf '# Benchmarks\n\nWritten by `scripts/bench.sh`; run it on your own machine. Every ratio is of two sides in one run.\n\nMachine: %s, %s threads, %s, %s.\n' \
+		"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(go version | cut -d' ' -f3)" "$(uname -sm)"
+	for s in products kernels steps recompute cost contention; do
+		if [[ -s $out/$s.md ]]; then
+			printf '\n'
+			cat "$out/$s.md"
+		fi
+	done
+} >"$root/BENCHMARKS.md"

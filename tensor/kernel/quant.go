@@ -1,0 +1,225 @@
+package kernel
+
+import (
+	"fmt"
+
+	"loadline/tensor/quant"
+)
+
+// QuantPanel is the rows of W in a panel of QuantWeights: ranges of them start at its multiples.
+const QuantPanel = 16
+
+// QuantGroup is the elements that share a scale in a quantised row of activations.
+const QuantGroup = 32
+
+// quantGroupBytes is what a group takes: a cache line.
+//
+//	┌───────────┬────┬──────┬──────────┬──────────┬────────┬─────────┬─────────┬───┐
+//	│ 32 codes  │ d  │ d·Σ  │ −8·Σ of  │ −8·Σ of  │ −8·Σ   │ d·Σ of  │ d·Σ of  │ 0 │
+//	│ int8      │ f32│ f32  │ first 16 │ last 16  │ int32  │ first 16│ last 16 │ 4 │
+//	└───────────┴────┴──────┴──────────┴──────────┴────────┴─────────┴─────────┴───┘
+//
+// Σ is of codes. The integer sums take the zero points of weights away before a product is scaled: these are powers of two from 4 on.
+const quantGroupBytes = 64
+
+// QuantizedLen returns the bytes of rows of k elements as QuantizeRows writes them.
+func QuantizedLen(rows, k int) int { return rows * (k / QuantGroup) * quantGroupBytes }
+
+// QuantizeRows rounds rows of k elements, a multiple of QuantGroup, ld elements apart, to eight bits:
+//
+//	for each group x of 32 {
+//		d := max(|x[i]|) / 127
+//		q[i] = the integer nearest to x[i] · (1/d), halves to even; 0 where 1/d is not finite
+//	}
+//
+// A NaN makes its group's d NaN. Exact.
+func (s Set) QuantizeRows(dst []byte, x []float32, rows, k, ld int) {
+	if k%QuantGroup != 0 || rows < 0 || ld < k || rows > 0 && (rows-1)*ld+k > len(x) || len(dst) != QuantizedLen(rows, k) {
+		panic("kernel: QuantizeRows: lengths do not match")
+	}
+	n := QuantizedLen(1, k)
+	for r := range rows {
+		s.quant().quantize(dst[r*n:r*n+n], x[r*ld:r*ld+k])
+	}
+}
+
+// QuantWeights is a matrix W (N,K) of a storage format, rearranged so that one register holds the same part of 16 rows. Of each panel
+// of 16 rows it has the format's blocks one after another, each as the format's comment below draws it; a lane is the four bytes (or two)
+// of one row. It is as long as the file's rows, rounded up to whole panels; where six bits of scales become bytes up to 3.6% longer.
+//
+//	Q4_0    ┌ 4 registers: bytes 4j to 4j+3 of qs ┬ 16 d ┐             IQ4_NL the same
+//	Q4_1    ┌ 4 registers ┬ 16 d ┬ 16 m ┐                              MXFP4 ┌ 4 registers ┬ 16 e ┐
+//	Q5_0    ┌ 4 registers ┬ top bits ┬ 16 d ┐                          Q5_1  ┌ 4 registers ┬ top bits ┬ 16 d ┬ 16 m ┐
+//	Q8_0    ┌ 8 registers: codes 4j to 4j+3, plus 128 ┬ 16 d ┐
+//	Q2_K    ┌ 16 d ┬ 16 dmin ┬ 16 × 16 scales and mins ┬ 2 × 8 registers of qs ┐
+//	Q3_K    ┌ 16 d ┬ 16 × 16 scales ┬ 8 × top bits ┬ 2 × 8 registers of qs ┐
+//	Q4_K    ┌ 16 d ┬ 16 dmin ┬ 8 × (16 scales, 16 mins) ┬ 4 × 8 registers of qs ┐
+//	Q5_K    ┌ 16 d ┬ 16 dmin ┬ 8 × (16 scales, 16 mins) ┬ 8 × top bits ┬ 4 × 8 registers of qs ┐
+//	Q6_K    ┌ 16 d ┬ 16 × 16 scales ┬ 2 × (16 registers of ql, 8 of qh) ┐
+//	IQ4_XS  ┌ 16 d ┬ 8 × 16 scales ┬ 8 × 4 registers of qs ┐
+//	F16, BF16  ┌ element k of 16 rows ┐
+//
+// Scales and mins of groups are bytes. Top bits are a register: bit j of its lane's byte i is that of element 4j+i of a group.
+type QuantWeights struct {
+	Type quant.Type
+	N, K int
+	Data []byte // QuantWeightsLen(Type, N, K) bytes
+}
+
+// panel is how a panel of a format is laid out and multiplied.
+type panel struct {
+	elems int // of a row in a block
+	bytes int // of 16 rows' blocks
+	pack  func(dst, src []byte, row int)
+}
+
+// unpacked is 32 elements of 16 rows. An element is scale·(code − zero) + min.
+type unpacked struct {
+	codes  [QuantPanel][QuantGroup]uint8
+	scale  [2][QuantPanel]float32 // of the first and last 16 elements
+	min    [2][QuantPanel]float32
+	zero   int32
+	halves bool // the two scales differ, so each half is scaled on its own; else the first is for both
+	mins   bool
+}
+
+// panels are the formats that QuantWeights takes, but for those of plain elements.
+func panelOf(t quant.Type) (panel, bool) {
+	switch t {
+	case quant.Q4_0:
+		return panel{32, 16 * 18, packQ4_0}, true
+	case quant.Q4_1:
+		return panel{32, 16 * 20, packQ4_1}, true
+	case quant.Q8_0:
+		return panel{32, 16 * 34, packQ8_0}, true
+	case quant.Q5_0:
+		return panel{32, 16 * 22, packQ5_0}, true
+	case quant.Q5_1:
+		return panel{32, 16 * 24, packQ5_1}, true
+	case quant.IQ4_NL:
+		return panel{32, 16 * 18, packQ4_0}, true
+	case quant.MXFP4:
+		return panel{32, 16 * 17, packMXFP4}, true
+	case quant.Q2_K:
+		return panel{256, 16 * 84, packQ2_K}, true
+	case quant.Q3_K:
+		return panel{256, panelQ3_K, packQ3_K}, true
+	case quant.Q5_K:
+		return panel{256, panelQ5_K, packQ5_K}, true
+	case quant.IQ4_XS:
+		return panel{256, panelIQ4_XS, packIQ4_XS}, true
+	case quant.Q4_K:
+		return panel{256, panelQ4_K, packQ4_K}, true
+	case quant.Q6_K:
+		return panel{256, 16 * 210, packQ6_K}, true
+	case quant.F16, quant.BF16:
+		return panel{1, 16 * 2, packHalf}, true
+	}
+	return panel{}, false
+}
+
+// CanQuant tells whether QuantWeights takes rows of k elements of a format.
+func CanQuant(t quant.Type, k int) bool {
+	p, ok := panelOf(t)
+	return ok && k > 0 && k%p.elems == 0
+}
+
+// QuantWeightsLen returns the bytes of W (n,k) of a format.
+func QuantWeightsLen(t quant.Type, n, k int) int {
+	p, ok := panelOf(t)
+	if !ok || k%p.elems != 0 {
+		panic(fmt.Sprintf("kernel: QuantWeightsLen: rows of %d of %v", k, t))
+	}
+	return (n + QuantPanel - 1) / QuantPanel * (k / p.elems) * p.bytes
+}
+
+// Pack fills rows n0 on from rows as a file has them, n0 and their number multiples of QuantPanel, or up to N. The last panel's rows
+// beyond N become zeros. Threads may fill disjoint ranges at once.
+func (w QuantWeights) Pack(src []byte, n0 int) {
+	p, ok := panelOf(w.Type)
+	row := 0
+	if ok {
+		row = w.K / w.Type.BlockElems() * w.Type.BlockBytes()
+	}
+	if row == 0 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(src)%row != 0 || n0%QuantPanel != 0 {
+		panic("kernel: QuantWeights.Pack: lengths do not match")
+	}
+	rows := len(src) / row
+	if n0 < 0 || n0+rows > w.N || rows%QuantPanel != 0 && n0+rows != w.N {
+		panic("kernel: QuantWeights.Pack: rows outside the matrix")
+	}
+	blocks := w.K / p.elems
+	in := row / blocks
+	for r := 0; r < rows; r += QuantPanel {
+		dst := w.panel(n0+r, p)
+		for b := range blocks {
+			to := dst[b*p.bytes : (b+1)*p.bytes]
+			clear(to)
+			for i := range min(QuantPanel, rows-r) {
+				from := (r+i)*row + b*in
+				p.pack(to, src[from:from+in], i)
+			}
+		}
+	}
+}
+
+// panel returns the panel of row n.
+func (w QuantWeights) panel(n int, p panel) []byte {
+	size := w.K / p.elems * p.bytes
+	return w.Data[n/QuantPanel*size:][:size]
+}
+
+// GemmQuant computes C (M,N) = A (M,K) · W[n0:n0+N]ᵀ, A as QuantizeRows wrote it, M rows, and n0 a multiple of QuantPanel:
+//
+//	for m, n := range C {
+//		s := float32(0)
+//		for each group of 32 elements, of codes q and scale d of A, and of codes w of W {
+//			for each half of it, or the whole where W has one scale for both {
+//				s = fma(float32(Σ (w[i]−zero)·q[i]), scale·d, s)
+//				s = fma(min, d·Σ q[i], s) // where W has minima
+//			}
+//		}
+//		C[m,n] = s
+//	}
+//
+// Sums of codes are exact, so the only error besides that of rounding A is of the chain: some 2K/32 roundings. The bits are the same
+// for any M, split of N, and set. Exact.
+func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int) {
+	p, ok := panelOf(w.Type)
+	if !ok || p.elems == 1 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) {
+		panic("kernel: GemmQuant: lengths do not match")
+	}
+	c.checkPanels("GemmQuant", w.N, n0)
+	f := s.quant().gemm
+	lda := QuantizedLen(1, w.K)
+	for n := 0; n < c.Cols; n += QuantPanel {
+		b := w.panel(n0+n, p)
+		for m := 0; m < c.Rows; m += quantRows {
+			f(w.Type, min(c.Rows-m, quantRows), min(c.Cols-n, QuantPanel), c.Data[m*c.RowStride+n:], c.RowStride, a[m*lda:], lda, b, w.K/p.elems)
+		}
+	}
+}
+
+// quantRows is the most rows of A that a micro-kernel takes.
+const quantRows = 8
+
+// checkPanels panics unless c is rows of columns that are a range of n from n0 on.
+func (m Mat) checkPanels(op string, n, n0 int) {
+	m.check(op)
+	if m.ColStride != 1 || n0 < 0 || n0%QuantPanel != 0 || n0+m.Cols > n || m.Cols%QuantPanel != 0 && n0+m.Cols != n {
+		panic("kernel: " + op + ": columns outside the matrix")
+	}
+}
+
+// quantTable is the part that differs between instruction sets.
+type quantTable struct {
+	quantize func(dst []byte, x []float32)
+	// gemm multiplies rows of A, at most quantRows, lda bytes apart, by the blocks of one panel of a format, into as many columns of rows
+	// of C, ldc elements apart.
+	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
+
+	// half is gemm with float32 rows and panels of F16 or BF16.
+	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
+	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.
+	half4 func(t quant.Type, c, a []float32, b []byte, stride, k int)
+}

@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestTileOrder: the product of tiles sums in the order that GemmBF16 documents, where this CPU has them.
+func TestTileOrder(t *testing.T) {
+	s, ok := AVX512AMX()
+	if !ok {
+		return // there is nothing here whose order could be wrong
+	}
+	r := newRand()
+	for _, d := range [][3]int{{1, 1, 1}, {3, 5, 33}, {17, 20, 64}, {40, 33, 100}, {33, 50, 1100}} {
+		m, n, k := d[0], d[1], d[2]
+		a, av := newBF16(r, m, k, rows, true, 0)
+		b, bv := newBF16(r, k, n, rows, true, 0)
+		for _, acc := range []bool{false, true} {
+			_, c := newC(r, m, n, 0, 0)
+			c0 := clone(c)
+			s.GemmBF16(c, a, b, acc, workspace(r, m, n, k))
+			for i := range m {
+				for j := range n {
+					sum := float32(0)
+					if acc {
+						sum = c0.at(i, j)
+					}
+					for at := 0; at < k; at += 32 {
+						var part [2]float32
+						for q := at; q < min(at+32, k); q++ { // products are exact, and so is the sum in float64 here
+							p := &part[q%2]
+							*p = float32(float64(*p) + float64(av.at(i, q))*float64(bv.at(q, j)))
+						}
+						sum += part[0] + part[1]
+					}
+					if got := c.at(i, j); math.Float32bits(got) != math.Float32bits(sum) {
+						t.Fatalf("%v acc %v: C[%d,%d] got %v, want %v", d, acc, i, j, got, sum)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestGemmBF16Round: the product that is rounded to bf16 as it is stored has the bits of rounding afterwards.
+func TestGemmBF16Round(t *testing.T) {
+	eachSet(t, func(t *testing.T, s Set) {
+		r := newRand()
+		for trial := range 150 {
+			m, n, k := r.IntN(70), r.IntN(70), r.IntN(70)
+			if trial%30 == 0 {
+				n, k = 300+r.IntN(100), 500+r.IntN(600)
+			}
+			a, _ := newBF16(r, m, k, form(r.IntN(3)), r.IntN(2) == 0, r.IntN(4))
+			b, _ := newBF16(r, k, n, form(r.IntN(3)), r.IntN(2) == 0, r.IntN(4))
+			if m*k > 0 && trial%3 == 0 {
+				for i := range 2 { // a NaN and an infinity
+					bad := []float32{float32(math.NaN()), float32(math.Inf(1))}[i]
+					if a.Half != nil {
+						a.Half[i*(len(a.Half)-1)] = roundBF16(bad)
+					} else {
+						a.F32[i*(len(a.F32)-1)] = bad
+					}
+				}
+			}
+			ld := n + r.IntN(3)
+			const mark = 0x1234
+			out := make([]uint16, m*ld+8)
+			for i := range out {
+				out[i] = mark
+			}
+			to := RowMajorBF16(out, m, n, ld)
+			from := MatBF16{}
+			acc, place := r.IntN(2) == 0, r.IntN(2) == 0
+			_, c := newC(r, m, n, 3, 0)
+			want := clone(c)
+			if acc {
+				from = RowMajorBF16(make([]uint16, m*(n+2)), m, n, n+2)
+				if place {
+					from = to
+				}
+				for i := range m {
+					row := from.Half[i*from.RowStride:][:n]
+					roundBF16Generic(row, c.Data[i*c.RowStride:][:n])
+					widenBF16Generic(want.Data[i*c.RowStride:], row)
+				}
+			}
+			s.GemmBF16(want, a, b, acc, workspace(r, m, n, k))
+			s.GemmBF16Round(to, from, a, b, c, workspace(r, m, n, k))
+			for i, got := range out {
+				w := uint16(mark)
+				if row := i / max(ld, 1); row < m && i%max(ld, 1) < n {
+					w = roundBF16(want.at(row, i%ld))
+				}
+				if got != w {
+					t.Fatalf("trial %d (%d,%d,%d) acc %v: element %d got %#x, want %#x", trial, m, n, k, acc, i, got, w)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmBF16Interrupted: signals, preemption, collections and more goroutines than threads leave the sums alone.
+// Registers of tiles are a part of a thread that few signal frames and switches carry.
+func TestGemmBF16Interrupted(t *testing.T) {
+	eachSet(t, func(t *testing.T, s Set) {
+		if s == Generic() {
+			return // plain Go
+		}
+		r := newRand()
+		const m, n, k, workers = 70, 330, 700, 8
+		a, _ := newBF16(r, m, k, rows, false, 0)
+		b, _ := newBF16(r, k, n, columns, true, 0)
+		_, want := newC(r, m, n, 0, 0)
+		s.GemmBF16(want, a, b, false, workspace(r, m, n, k))
+		stop := make(chan struct{})
+		var work, noise sync.WaitGroup
+		for i := range workers {
+			c := clone(want)
+			ws := workspace(r, m, n, k)
+			work.Go(func() {
+				for range 60 {
+					clear(c.Data)
+					s.GemmBF16(c, a, b, false, ws)
+					if at := diffBits(c.Data, want.Data); at >= 0 {
+						t.Errorf("goroutine %d: element %d got %v, want %v", i, at, c.Data[at], want.Data[at])
+						return
+					}
+				}
+			})
+		}
+		noise.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.GC() // stops every thread by signals
+					time.Sleep(50 * time.Microsecond)
+				}
+			}
+		})
+		work.Wait()
+		close(stop)
+		noise.Wait()
+	})
+}
