@@ -84,7 +84,9 @@ type Paging struct {
 
 // Attention is causal grouped-query attention by online softmax over key blocks at fixed absolute positions (arXiv
 // 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos → o (N,H·K), lse (N,H), the log of the softmax denominator.
-// Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone.
+// Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone. Where the operands are narrow,
+// probabilities may be rounded to their type for the product with v, and in the gradient so may those of scores; never
+// what is summed.
 type Attention struct{ AttentionSpec }
 
 // AttentionGrad recomputes the probabilities from lse: do (N,H·K), q, k, v, o, lse, table, seq, pos → dq (N,H·K),

@@ -7,7 +7,7 @@
 // threads changes no bit. Sums over rows ascend and continue the stored accumulator, so chunks change no bit either. A
 // row's bits do not depend on the other rows of a call. Scratch depends on the programs alone and is what Open reserves.
 // Operands of bf16 and f16 are computed with in f32, in a thread's workspace, and results rounded once; the products of two
-// bf16 matrices take them as they are.
+// bf16 matrices take them as they are, attention's among them where the set has tiles.
 //
 // The package decides nothing about order, places or lifetimes: they are the program's. With the build tag invariants,
 // bytes whose life has ended are overwritten with NaN after each instruction.
