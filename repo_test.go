@@ -40,7 +40,7 @@ var ranks = [][]string{
 	{"serve/kvcache", "serve/sample", "train/checkpoint"},
 	{"serve/sched"},
 	{"serve", "train"},
-	{"planner/hardware", "planner/shape"},
+	{"planner/hardware", "planner/probe", "planner/shape"},
 	{"planner/frameworks"},
 	{"planner/score"},
 	{"planner"},

@@ -19,6 +19,8 @@ import (
 //	T(u) = max(o.fwd, o.bwd + passing, o.saved + T(u+o.units))
 //
 // which grows with T above, so keeping the Pareto set of (T, cost) at each unit keeps an optimum for every limit at once.
+// Where it is not memory but the saved bytes alone that are limited (Options.Saved), T(u) = o.saved + T(u+o.units).
+//
 // The list of plans that results does not depend on the limit: the answer to a limit is the dearest-in-memory plan of
 // that list whose arena fits, so peak and modelled time are monotonic in the limit by construction.
 
@@ -40,6 +42,7 @@ const (
 // frontier is the list of plans of a graph: ascending peak, descending cost.
 type frontier struct {
 	s      *schedule
+	saved  bool // peaks are saved bytes
 	u      *units
 	points [][]point
 	base   []decision
@@ -51,9 +54,12 @@ type Search struct {
 	shares []*frontier // by share of what may be offloaded: all, half, none; without offloading one
 }
 
-// NewSearch profiles g's layers. The options' Limit is not used.
+// NewSearch profiles g's layers. Of the options' limits only the kind is used.
 func NewSearch(g *graph.Graph, o Options) (*Search, error) {
-	o.Recompute, o.Limit = Recompute{Policy: Auto}, 1
+	o.Recompute, o.Limit = Recompute{Policy: Auto}, 0
+	if o.Saved <= 0 {
+		o.Limit = 1
+	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -83,7 +89,8 @@ func newSearch(s *schedule, o Options) (*Search, error) {
 	return x, nil
 }
 
-// Under returns the fastest program whose device arena is within limit, or with an *OverLimitError the smallest.
+// Under returns the fastest program whose device arena is within limit, or with an *OverLimitError the smallest. With
+// Options.Saved the limit is of its Saved, and the smallest is the one that saves least.
 func (x *Search) Under(limit int64) (*Program, error) {
 	var best *Program
 	for _, fr := range x.shares {
@@ -100,8 +107,8 @@ func (x *Search) Under(limit int64) (*Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		if best = least; least.Arena[mem.Device] > limit {
-			return least, &OverLimitError{x.s.f.g.Name, least.Arena[mem.Device], limit}
+		if best = least; x.shares[0].limited(least) > limit {
+			return least, &OverLimitError{x.s.f.g.Name, x.shares[0].limited(least), limit}
 		}
 	}
 	best.Notes = append(best.Notes, "recompute auto: "+best.describe())
@@ -116,11 +123,19 @@ func (x *Search) Least() (*Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		if best == nil || p.Arena[mem.Device] < best.Arena[mem.Device] {
+		if best == nil || fr.limited(p) < fr.limited(best) {
 			best = p
 		}
 	}
 	return best, nil
+}
+
+// limited is the bytes of a program that a limit is about.
+func (fr *frontier) limited(p *Program) int64 {
+	if fr.saved {
+		return p.Saved
+	}
+	return p.Arena[mem.Device]
 }
 
 // choose compiles the dearest-in-memory plan whose arena is within limit, or returns nil. A plan whose buffers do not pack
@@ -135,7 +150,7 @@ func (fr *frontier) choose(limit int64) (*Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Arena[mem.Device] <= limit && packsWell(p) {
+		if fr.limited(p) <= limit && (fr.saved || packsWell(p)) {
 			return p, nil
 		}
 	}
@@ -158,8 +173,8 @@ func (fr *frontier) least() (*Program, error) {
 			fr.s.quick = false
 			return nil, err
 		}
-		if best < 0 || p.Arena[mem.Device] < arena {
-			best, arena = i, p.Arena[mem.Device]
+		if best < 0 || fr.limited(p) < arena {
+			best, arena = i, fr.limited(p)
 		}
 	}
 	fr.s.quick = false
@@ -172,7 +187,7 @@ func newFrontier(s *schedule, o Options, base []decision) *frontier {
 	if u == nil {
 		return nil
 	}
-	fr := &frontier{s: s, u: u, base: base}
+	fr := &frontier{s: s, u: u, base: base, saved: o.Saved > 0}
 	pr := &profiler{u: u, m: o.Machine, base: base, cache: map[string][]option{}, away: s.away}
 	n := len(u.nodes)
 	fr.points = make([][]point, n+1)
@@ -180,7 +195,7 @@ func newFrontier(s *schedule, o Options, base []decision) *frontier {
 	update := fr.updatePeak()
 	limit := fr.keepPeak()
 	for k := n - 1; k >= 0; k-- {
-		c := collector{limit: limit}
+		c := collector{limit: limit, saved: fr.saved}
 		if n > exactUnits {
 			c.width = limit/maxPoints + 1
 		}
@@ -203,6 +218,7 @@ func newFrontier(s *schedule, o Options, base []decision) *frontier {
 
 // collector gathers the plans of one unit.
 type collector struct {
+	saved bool  // only what is saved counts
 	width int64 // of a bucket; 0 keeps every plan
 	least int64 // what the update needs anyway
 	limit int64 // plans above it are of no use
@@ -212,6 +228,9 @@ type collector struct {
 // add combines an option with every plan of the units above it; above is sorted by peak.
 func (c *collector) add(o *option, over int64, above []point) {
 	own := max(o.fwd, o.bwd+over, c.least)
+	if c.saved {
+		own = 0
+	}
 	from := 0 // of the plans whose peak is hidden by the option's own, only the cheapest matters
 	for from+1 < len(above) && o.saved+above[from+1].peak <= own {
 		from++

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -123,5 +124,50 @@ func BenchmarkSearchMoE(b *testing.B) {
 		if _, err := x.Under(p.Arena[mem.Device] * 5 / 4); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Given the bytes that a policy saves, or the arena that it takes, auto keeps within them and is modelled no slower, by the roofline and by
+// rates that make some operations dear.
+func TestAutoIsNoSlowerThanAPolicy(t *testing.T) {
+	rates := cost.Laptop2()
+	rates.Rates = &cost.Rates{List: []cost.Rate{{Key: "attention/f32", Byte: 3e-8}, {Key: "rmsnorm/f32", Fixed: 1e-3}, {Key: "softmax/f32", Byte: 1e-9}}}
+	for _, m := range []cost.Machine{cost.Laptop2(), rates} {
+		for _, standard := range []bool{false, true} {
+			c := llama
+			c.standard = standard
+			g := c.step(t, adamw())
+			for _, r := range []Recompute{{}, {Policy: Full}, {Policy: Tags, Tags: []string{"attn.core"}}, {Policy: Tags, Tags: []string{"norm", "mlp.act"}}} {
+				want := mustStep(t, g, Options{Machine: m, Recompute: r})
+				for _, o := range []Options{{Saved: want.Saved}, {Limit: want.Arena[mem.Device]}} {
+					o.Machine, o.Recompute = m, Recompute{Policy: Auto}
+					p := mustStep(t, g, o)
+					if o.Saved > 0 && p.Saved > o.Saved || o.Limit > 0 && p.Arena[mem.Device] > o.Limit || p.Seconds > want.Seconds*(1+1e-9) {
+						t.Errorf("standard %v, recompute %v saves %d in %d and takes %v; auto %d in %d and %v", standard, r, want.Saved, want.Arena[mem.Device], want.Seconds,
+							p.Saved, p.Arena[mem.Device], p.Seconds)
+					}
+				}
+			}
+		}
+	}
+	var over *OverLimitError
+	if _, err := Step(llama.step(t, adamw()), Options{Machine: rates, Recompute: Recompute{Policy: Auto}, Saved: 1}); !errors.As(err, &over) || over.Need <= 1 {
+		t.Errorf("1 byte of saved values: got %v", err)
+	}
+}
+
+// Recomputing standard attention's core keeps what it hands on, so that its last product is not made again; a norm's result is dropped.
+func TestTagsKeepASmallResult(t *testing.T) {
+	c := llama
+	c.standard = true
+	p := mustStep(t, c.step(t, adamw()), Options{Recompute: Recompute{Policy: Tags, Tags: []string{"attn.core", "norm"}}})
+	again := map[string]int{}
+	for i := range p.Instrs {
+		if p.Instrs[i].Again {
+			again[p.Instrs[i].Op.Kind()]++
+		}
+	}
+	if again["scores"] != c.layers || again["softmax"] != c.layers || again["mix"] != 0 || again["rmsnorm"] < 2*c.layers {
+		t.Errorf("computed again: %v", again)
 	}
 }

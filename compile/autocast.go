@@ -14,8 +14,8 @@ type AutocastOptions struct {
 
 // Autocast puts a forward graph into a compute type (Micikevicius et al., arXiv 1710.03740): weights of two or more axes
 // and all that is computed from them are stored in it, and so are the gradients of activations. What stays f32: weights of
-// one axis, row statistics, router logits, logits of a cross-entropy that is not fused, losses, and the gradients of
-// weights; sums inside an operation are f32 as before. Train keeps an f32 master of every narrow weight. It runs after Fuse and
+// one axis, row statistics, routers (their weights, their logits, and what those are computed from), logits of a cross-entropy that is not
+// fused, losses, and the gradients of weights; sums inside an operation are f32 as before. Train keeps an f32 master of every narrow weight. It runs after Fuse and
 // before Train.
 func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 	switch o.Compute {
@@ -25,6 +25,7 @@ func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 	default:
 		return nil, fmt.Errorf("compile: autocast to %v: want f32, bf16 or f16", o.Compute)
 	}
+	wide := routers(g)
 	r := &rewriter{Builder: graph.NewBuilder(g.Name, g.Bounds), old: g, to: make([]graph.Value, len(g.Values))}
 	for v := range r.to {
 		r.to[v] = graph.None
@@ -33,7 +34,7 @@ func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 			continue
 		}
 		t := x.Type
-		if narrow(x) {
+		if narrow(x) && !wide[graph.Value(v)] {
 			t.DType = o.Compute
 		}
 		r.At(x.Layer, x.Part, graph.Forward)
@@ -41,17 +42,14 @@ func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 	}
 	for i := range g.Ops {
 		n := &g.Ops[i]
-		switch n.Op.(type) {
-		case graph.Router, graph.CrossEntropy:
+		_, loss := n.Op.(graph.CrossEntropy)
+		if x := n.In[0]; (loss || wide[n.Out[0]]) && r.G.Values[r.to[x]].Type.DType != dtype.F32 {
 			r.at(n)
-			if x := n.In[0]; r.G.Values[r.to[x]].Type.DType != dtype.F32 {
-				wide := r.Cast(r.to[x], dtype.F32)
-				narrowed := r.to[x]
-				r.to[x] = wide
-				r.copy(n)
-				r.to[x] = narrowed
-				continue
-			}
+			narrowed := r.to[x]
+			r.to[x] = r.Cast(narrowed, dtype.F32)
+			r.copy(n)
+			r.to[x] = narrowed
+			continue
 		}
 		r.copy(n)
 	}
@@ -60,3 +58,23 @@ func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 
 // narrow tells whether autocast stores a State in the compute type: weights that matrix products and look-ups read.
 func narrow(x *graph.Info) bool { return x.Kind == graph.State && x.Train && x.Type.Shape.N >= 2 }
+
+// routers marks the logits that routers choose by, and the weights that they are products with. Which expert a token goes to is not
+// continuous: it is decided in f32 (Switch Transformer, arXiv 2101.03961, section 2.4).
+func routers(g *graph.Graph) map[graph.Value]bool {
+	wide := map[graph.Value]bool{}
+	for i := range g.Ops {
+		if _, ok := g.Ops[i].Op.(graph.Router); !ok {
+			continue
+		}
+		logits := g.Ops[i].In[0]
+		d := g.Values[logits].Def
+		if d < 0 {
+			continue
+		}
+		if _, ok := g.Ops[d].Op.(graph.MatMul); ok && len(g.Ops[d].In) == 2 {
+			wide[logits], wide[g.Ops[d].In[1]] = true, true
+		}
+	}
+	return wide
+}

@@ -46,6 +46,50 @@ func TestAutocastHalvesActivationsAndWeights(t *testing.T) {
 	}
 }
 
+// What a router decides by is f32, weight, input and logits, with no master and no copy of the input kept for the backward half.
+func TestAutocastKeepsRoutersWide(t *testing.T) {
+	c := shape{d: 128, layers: 2, heads: 4, kv: 2, ffn: 96, vocab: 256, batch: 2, seq: 64, experts: 4, topK: 2, chunk: 128}
+	g, err := Autocast(c.forward("step"), AutocastOptions{dtype.BF16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs, err := Train(g, adamw())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g = gs[0]
+	found := 0
+	for i := range g.Ops {
+		if _, ok := g.Ops[i].Op.(graph.Router); !ok {
+			continue
+		}
+		found++
+		mm := g.Ops[g.Info(g.Ops[i].In[0]).Def]
+		for _, v := range append(mm.In, mm.Out...) {
+			if x := g.Info(v); x.Type.DType != dtype.F32 {
+				t.Errorf("%q of a router is %v", x.Name, x.Type)
+			}
+		}
+		if w := g.Info(mm.In[1]); g.Find("master."+w.Name) != graph.None {
+			t.Errorf("%q has a master", w.Name)
+		}
+		readers := 0
+		for k := range g.Ops {
+			for _, v := range g.Ops[k].In {
+				if v == mm.In[0] {
+					readers++
+				}
+			}
+		}
+		if readers != 1 {
+			t.Errorf("the router's input is read %d times, want once", readers)
+		}
+	}
+	if found != c.layers {
+		t.Errorf("got %d routers, want %d", found, c.layers)
+	}
+}
+
 // Every optimizer has a master of every narrow weight, or none of any; without masters only bf16 trains.
 func TestMasters(t *testing.T) {
 	for _, o := range []Optimizer{AdamW, SGD, Lion, Adafactor} {

@@ -58,7 +58,7 @@ func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 	}
 	for i, k := range nodes {
 		o := &g.Ops[k]
-		fo := flowOp{in: o.In, out: o.Out, scratch: o.Mem, seconds: m.Seconds(o.FLOPs, o.Moved), node: k, layer: int32(o.Layer), phase: o.Phase}
+		fo := flowOp{in: o.In, out: o.Out, scratch: o.Mem, seconds: m.Op(g, o), node: k, layer: int32(o.Layer), phase: o.Phase}
 		if p, ok := o.Op.(graph.InPlace); ok {
 			fo.alias = p.InPlace()
 		}

@@ -63,12 +63,16 @@ type Options struct {
 	Recompute Recompute
 	Offload   OffloadOptions
 	Limit     int64 // bytes that the device arena may take; 0 is no limit
+	Saved     int64 // of auto, in place of Limit: bytes of forward values that may be alive when the backward half begins; 0 is no such limit
 }
 
 // Validate reports what does not fit together.
 func (o Options) Validate() error {
-	if o.Recompute.Policy == Auto && o.Limit <= 0 {
+	switch {
+	case o.Recompute.Policy == Auto && o.Limit <= 0 && o.Saved <= 0:
 		return fmt.Errorf("compile: recompute auto needs a limit")
+	case o.Saved < 0 || o.Saved > 0 && (o.Recompute.Policy != Auto || o.Limit > 0):
+		return fmt.Errorf("compile: a limit of saved values is for recompute auto, in place of another")
 	}
 	if o.Offload.Activations && (o.Offload.Tier == mem.Device || o.Machine.Link[o.Offload.Tier] <= 0) {
 		return fmt.Errorf("compile: no link to offload to tier %v", o.Offload.Tier)

@@ -24,7 +24,7 @@ func Step(g *graph.Graph, o Options) (*Program, error) {
 		if err != nil {
 			return nil, err
 		}
-		return x.Under(o.Limit)
+		return x.Under(max(o.Limit, o.Saved)) // one of them is 0
 	}
 	if o.Offload.Activations {
 		s.away = away{o.Offload.Tier, o.Machine.Link[o.Offload.Tier]}

@@ -1,16 +1,28 @@
 // Package cost models the time of operations and transfers on a described machine. Bytes are exact and live in graph and
-// compile; time here is a roofline estimate (Williams et al., CACM 2009) that ranks plans and never changes a result.
+// compile; time here is an estimate that ranks plans and never changes a result.
+//
+// A machine is described in one of two ways. By two numbers, achievable arithmetic and memory traffic: then an operation
+// takes the longer of both (the roofline of Williams et al., CACM 2009). Or by a Rate for every kind of operation in every
+// element type, fitted to what was measured: then it takes the sum of a fixed part, a part for its arithmetic and a part
+// for its traffic, which is what caches, short rows and packing make of a roofline in practice.
+//
+// It measures nothing; measurements are data handed in.
 package cost
 
-import "loadline/mem"
+import (
+	"loadline/graph"
+	"loadline/mem"
+	"loadline/tensor/dtype"
+)
 
 // Machine describes a machine to the model.
 type Machine struct {
-	Name      string
-	FLOPs     float64               // achievable arithmetic, FLOP/s
-	Bandwidth float64               // achievable memory traffic, bytes/s
-	Overhead  float64               // seconds that any operation takes
-	Link      [mem.NumTiers]float64 // bytes/s of a copy between the device tier and each lower tier; 0 where there is none
+	Name      string                `json:"name"`
+	FLOPs     float64               `json:"flops"`           // achievable arithmetic, FLOP/s
+	Bandwidth float64               `json:"bandwidth"`       // achievable memory traffic, bytes/s
+	Overhead  float64               `json:"overhead"`        // seconds that any operation takes
+	Link      [mem.NumTiers]float64 `json:"link"`            // bytes/s of a copy between the device tier and each lower tier; 0 where there is none
+	Rates     *Rates                `json:"rates,omitempty"` // what was measured; nil has the roofline alone
 }
 
 // Laptop2 describes two cores of a present-day CPU with AVX2, plain memory and a SATA-class disk.
@@ -29,7 +41,49 @@ func H100() Machine {
 	return m
 }
 
-// Seconds is the modelled time of an operation: the longer of arithmetic and traffic.
-func (m Machine) Seconds(flops, moved float64) float64 {
+// Seconds is the modelled time of an operation that is known by arithmetic and traffic alone: the longer of both.
+func (m *Machine) Seconds(flops, moved float64) float64 {
 	return m.Overhead + max(flops/m.FLOPs, moved/m.Bandwidth)
+}
+
+// Op is the modelled time of operation n of g.
+func (m *Machine) Op(g *graph.Graph, n *graph.Node) float64 {
+	if m.Rates != nil {
+		if r, ok := m.Rates.of(Key{n.Op.Kind(), nodeType(g, n)}); ok {
+			return r.Seconds(n.FLOPs, n.Moved)
+		}
+	}
+	return m.Seconds(n.FLOPs, n.Moved)
+}
+
+// nodeType is TypeOf what n takes and makes.
+func nodeType(g *graph.Graph, n *graph.Node) dtype.Type {
+	t := dtype.F32
+	for _, v := range n.In {
+		if v != graph.None {
+			t = narrower(t, g.Values[v].Type.DType)
+		}
+	}
+	for _, v := range n.Out {
+		t = narrower(t, g.Values[v].Type.DType)
+	}
+	return t
+}
+
+// TypeOf is the element type that an operation's speed depends on: BF16 or F16 if any operand or result has it, else F32.
+func TypeOf(types ...graph.Type) dtype.Type {
+	t := dtype.F32
+	for _, x := range types {
+		if x.Shape.N > 0 {
+			t = narrower(t, x.DType)
+		}
+	}
+	return t
+}
+
+func narrower(a, b dtype.Type) dtype.Type {
+	if b == dtype.BF16 || b == dtype.F16 {
+		return b
+	}
+	return a
 }

@@ -4,6 +4,8 @@
 package device
 
 import (
+	"time"
+
 	"loadline/collective"
 	"loadline/compile"
 	"loadline/mem"
@@ -33,6 +35,10 @@ type Args struct {
 	Rows, Outs int                                // 0 means the program's bounds
 	Sink       func(state string, p []byte) error // receives what Save streams, in order; p is valid during the call
 	Source     func(state string, p []byte) error // fills p, the next bytes of a State, for Restore
+
+	// Timed is told how long each instruction took, in the order of the program; nil measures nothing. Devices that have no
+	// clock leave it alone.
+	Timed func(instr int, d time.Duration)
 }
 
 // Session is a job's memory on a device. It is used by one goroutine at a time.

@@ -13,6 +13,15 @@ type AttentionSpec struct {
 	Heads, KVHeads, HeadDim int
 	Block                   int // tokens per KV block
 	Context                 int // the longest sequence: bounds positions, sizes scores, prices FLOPs
+	Window                  int // how many positions a row sees, its own the last; 0 for all
+}
+
+// First is the first position that a row at position pos sees.
+func (s AttentionSpec) First(pos int) int {
+	if s.Window == 0 {
+		return 0
+	}
+	return max(0, pos-s.Window+1)
 }
 
 // Scale is 1/√HeadDim.
@@ -20,23 +29,53 @@ func (s AttentionSpec) Scale() float32 { return float32(1 / math.Sqrt(float64(s.
 
 // String is the attributes of a program's text.
 func (s AttentionSpec) String() string {
-	return fmt.Sprintf("heads=%d/%d head=%d block=%d context=%d", s.Heads, s.KVHeads, s.HeadDim, s.Block, s.Context)
+	text := fmt.Sprintf("heads=%d/%d head=%d block=%d context=%d", s.Heads, s.KVHeads, s.HeadDim, s.Block, s.Context)
+	if s.Window > 0 {
+		text += fmt.Sprintf(" window=%d", s.Window)
+	}
+	return text
 }
 
 func (s AttentionSpec) check(q, k Type) {
-	want(s.KVHeads > 0 && s.Heads%s.KVHeads == 0 && s.Block > 0 && s.Context > 0, "attention: bad spec %v", s)
+	want(s.KVHeads > 0 && s.Heads%s.KVHeads == 0 && s.Block > 0 && s.Context > 0 && s.Window >= 0, "attention: bad spec %v", s)
 	want(q.Shape.Last() == s.Heads*s.HeadDim, "attention: q %v is not %d heads of %d", q, s.Heads, s.HeadDim)
 	want(k.Shape.Last() == s.KVHeads*s.HeadDim, "attention: k %v is not %d heads of %d", k, s.KVHeads, s.HeadDim)
 }
 
-// flops is one product of every query with half of the context (causal).
+// flops is one product of every query with the positions that it sees, positions being spread evenly over the context: half
+// of it (causal), or with a window W of context C, W - W²/2C.
 func (s AttentionSpec) flops(b Bounds, q Type) float64 {
-	return elems(b, q) * float64(s.Context)
+	c := float64(s.Context)
+	w := c
+	if s.Window > 0 {
+		w = min(c, float64(s.Window))
+	}
+	return elems(b, q) * (2*w - w*w/c)
+}
+
+// traffic is the bytes of all operands and results, of which the pools at pools hold rows that no window reaches.
+func (s AttentionSpec) traffic(b Bounds, in, out []Type, table Type, pools ...int) (n float64) {
+	for _, t := range append(append([]Type{}, in...), out...) {
+		if t.Shape.N > 0 {
+			n += float64(t.Bytes(b))
+		}
+	}
+	if s.Window == 0 {
+		return n
+	}
+	reach := in[0].Shape.Lead(b) + table.Shape.Lead(b)*(s.Window-1) // of all rows, each sequence's adjacent
+	for _, i := range pools {
+		if rows := in[i].Shape.Lead(b); rows > reach {
+			n -= float64(in[i].Bytes(b)) * (1 - float64(reach)/float64(rows))
+		}
+	}
+	return n
 }
 
 // Paging says which keys a row sees. Row r belongs to sequence Seq[r] and stands at position Pos[r]; it sees
-// positions 0..Pos[r]. The key of position p of sequence s is slot Table[s][p/Block]·Block + p%Block. Rows of one
-// sequence are adjacent and ascend in position. In training the table is the identity.
+// positions First(Pos[r])..Pos[r]. The key of position p of sequence s is slot Table[s][p/Block]·Block + p%Block. Rows of one
+// sequence are adjacent and ascend in position. In training the table is the identity. Documents packed one after the other
+// are sequences of their own, with positions from 0 on: where Block is 1, a document may begin at any slot.
 type Paging struct {
 	Table Value // i32 (sequences, blocks per sequence)
 	Seq   Value // i32 (N)
@@ -66,6 +105,16 @@ func (o AttentionGrad) Outputs(in []Type) []Type { return []Type{in[1], in[2], i
 
 func (o Attention) FLOPs(b Bounds, in, _ []Type) float64     { return 2 * o.flops(b, in[0]) }
 func (o AttentionGrad) FLOPs(b Bounds, in, _ []Type) float64 { return 5 * o.flops(b, in[0]) }
+
+// Traffic leaves out the keys and values that no window reaches.
+func (o Attention) Traffic(b Bounds, in, out []Type) float64 {
+	return o.traffic(b, in, out, in[3], 1, 2)
+}
+
+// Traffic leaves out the keys and values that no window reaches.
+func (o AttentionGrad) Traffic(b Bounds, in, out []Type) float64 {
+	return o.traffic(b, in, out, in[6], 2, 3)
+}
 
 // Scratch holds Σ do·o for every row and head.
 func (o AttentionGrad) Scratch(b Bounds, in, _ []Type) int64 { return in[5].Bytes(b) }

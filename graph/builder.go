@@ -125,15 +125,7 @@ func (b *Builder) Apply(op Op, in ...Value) []Value {
 		n.Mem = RoundUp(s.Scratch(bounds, ts, types))
 	}
 	n.FLOPs = op.FLOPs(bounds, ts, types)
-	if m, ok := op.(Traffic); ok {
-		n.Moved = m.Traffic(bounds, ts, types)
-	} else {
-		for _, t := range append(append([]Type{}, ts...), types...) {
-			if t.Shape.N > 0 {
-				n.Moved += float64(t.Bytes(bounds))
-			}
-		}
-	}
+	n.Moved = Moved(op, bounds, ts, types)
 	b.G.Ops = append(b.G.Ops, n)
 	return n.Out
 }

@@ -61,10 +61,16 @@ func (BiasGrad) InPlace() []Alias        { return []Alias{{0, 1}} }
 func (MatMulDW) Purpose(int) mem.Purpose { return mem.Grads }
 func (BiasGrad) Purpose(int) mem.Purpose { return mem.Grads }
 
-// Gradient takes the weight's gradient first: it may be the last reader of x.
+// Gradient takes the weight's gradient first: it may be the last reader of x. Where x was widened for the product, it is widened again
+// rather than kept.
 func (MatMul) Gradient(w *Backprop) {
 	x, wt, dy := w.Node.In[0], w.Node.In[1], w.Dout(0)
 	if w.Needs(1) {
+		if d := w.G.Values[x].Def; d >= 0 {
+			if c, ok := w.G.Ops[d].Op.(Cast); ok {
+				x = w.one(c, w.G.Ops[d].In[0])
+			}
+		}
 		w.Set(1, w.one(MatMulDW{}, dy, x, w.So(1)))
 	}
 	if w.Needs(2) {

@@ -46,6 +46,22 @@ type Traffic interface {
 	Traffic(b Bounds, in, out []Type) float64
 }
 
+// Moved is bytes read plus written under b: an operation's own Traffic, or all of its operands and results once.
+func Moved(op Op, b Bounds, in, out []Type) float64 {
+	if t, ok := op.(Traffic); ok {
+		return t.Traffic(b, in, out)
+	}
+	var n float64
+	for _, ts := range [2][]Type{in, out} {
+		for _, t := range ts {
+			if t.Shape.N > 0 {
+				n += float64(t.Bytes(b))
+			}
+		}
+	}
+	return n
+}
+
 // Differentiable is an Op with a gradient.
 type Differentiable interface {
 	// Gradient appends the operations that turn the gradients of its outputs into those of its operands.

@@ -99,10 +99,11 @@ type MoEOptions struct {
 	Router         Map // (N,D) → logits (N,E)
 	Experts, TopK  int
 	Gate, Up, Down graph.Value // (E,F,D), (E,F,D), (E,D,F)
-	Drop           Map         // may be nil
+	Act            func(gate, up graph.Value) graph.Value
+	Drop           Map // may be nil
 }
 
-// MoE appends x + Σ weight·down(silu(gate(norm(x)))·up(norm(x))) over the TopK experts that the router picks for each row, under
+// MoE appends x + Σ weight·down(act(gate(norm(x)), up(norm(x)))) over the TopK experts that the router picks for each row, under
 // the parts mlp.norm, moe.router, moe.dispatch, moe.experts.up, moe.experts.act, moe.experts.down, moe.combine and mlp.residual.
 func MoE(b *graph.Builder, x graph.Value, o MoEOptions) graph.Value {
 	var h, weights, ids, order, place, offsets, rows, gate, up, a, e, y graph.Value
@@ -118,7 +119,7 @@ func MoE(b *graph.Builder, x graph.Value, o MoEOptions) graph.Value {
 		gate = b.Name(b.GroupedMatMul(rows, o.Gate, offsets), "gate") // (N·TopK,F)
 		up = b.Name(b.GroupedMatMul(rows, o.Up, offsets), "up")       // (N·TopK,F)
 	})
-	b.Part(o.Layer, "moe.experts.act", func() { a = b.Name(b.SwiGLU(gate, up), "act") })                        // (N·TopK,F)
+	b.Part(o.Layer, "moe.experts.act", func() { a = b.Name(o.Act(gate, up), "act") })                           // (N·TopK,F)
 	b.Part(o.Layer, "moe.experts.down", func() { e = b.Name(b.GroupedMatMul(a, o.Down, offsets), "moe.y") })    // (N·TopK,D)
 	b.Part(o.Layer, "moe.combine", func() { y = b.Name(b.Combine(e, weights, order, place, o.TopK), "mlp.y") }) // (N,D)
 	return mlpResidual(b, x, y, o.Layer, o.Drop)

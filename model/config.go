@@ -7,10 +7,13 @@ import (
 
 // Names of model types, as config.json's model_type spells them.
 const (
-	Llama   = "llama"   // RMSNorm, rotary positions, grouped-query attention, SwiGLU
+	Llama   = "llama"   // RMSNorm, rotary positions, grouped-query attention, SwiGLU or GeGLU
 	Mixtral = "mixtral" // Llama whose feed-forward is a mixture of experts
 	GPT2    = "gpt2"    // LayerNorm, biases, GELU, learned positions
 )
+
+// geluTanh is the name in config.json of the tanh form of gelu; GPT-2's files have gelu_new.
+const geluTanh = "gelu_pytorch_tanh"
 
 // architecture is the class name that config.json lists for a model type, or "".
 func architecture(modelType string) string {
@@ -43,7 +46,7 @@ type Config struct {
 	TieWordEmbeddings     bool    // the head is the embedding
 	NumLocalExperts       int     // Mixtral
 	NumExpertsPerTok      int     // Mixtral
-	HiddenAct             string  // "silu"; for GPT2 "gelu_new" (the tanh form) or "gelu"
+	HiddenAct             string  // "silu" (SwiGLU), or "gelu" or "gelu_pytorch_tanh" (GeGLU); for GPT2, without a gate, "gelu_new" (the tanh form) or "gelu"
 	BOSTokenID            int     // −1 where there is none
 	EOSTokenIDs           []int   // any of them ends a text
 }
@@ -131,8 +134,8 @@ func (c Config) validateKind() error {
 		return fmt.Errorf("model: rms_norm_eps %g: want between 0 and 1", c.RMSNormEps)
 	case !(c.RopeTheta >= 1 && c.RopeTheta <= 1e12):
 		return fmt.Errorf("model: rope_theta %g: want 1 to 1e12", c.RopeTheta)
-	case c.HiddenAct != "silu":
-		return fmt.Errorf("model: hidden_act %q: want silu", c.HiddenAct)
+	case c.HiddenAct != "silu" && c.HiddenAct != "gelu" && c.HiddenAct != geluTanh:
+		return fmt.Errorf("model: hidden_act %q: want silu, gelu or %s", c.HiddenAct, geluTanh)
 	}
 	if !c.MoE() {
 		return nil

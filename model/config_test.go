@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -104,7 +105,7 @@ func TestParams(t *testing.T) {
 		}
 		checkParams(t, name, c)
 	}
-	for name, want := range map[string]int64{"llama-tiny": 918656, "moe-tiny": 2690176, "gpt2-tiny": 1055488, "bench-20m": 17308032, "bench-90m": 91245312} {
+	for name, want := range map[string]int64{"llama-tiny": 918656, "moe-tiny": 2690176, "geglu-tiny": 918656, "gpt2-tiny": 1055488, "bench-20m": 17308032, "bench-90m": 91245312} {
 		c, _ := mustPreset(t, name)
 		if got := c.Params(); got != want {
 			t.Errorf("%s: got %d parameters, want %d", name, got, want)
@@ -282,4 +283,25 @@ func FuzzDecodeConfig(f *testing.F) {
 			t.Fatalf("got %d elements in parameters, want %d", n, c.Params())
 		}
 	})
+}
+
+// Activations of gated feed-forwards have one name each here, and are written as transformers reads them.
+func TestGatedActivations(t *testing.T) {
+	const config = `{"model_type":"llama","hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":128,"hidden_act":%q}`
+	for name, want := range map[string]string{"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_pytorch_tanh", "gelu_pytorch_tanh": "gelu_pytorch_tanh", "relu": ""} {
+		c, err := DecodeConfig(fmt.Appendf(nil, config, name))
+		if (err != nil) != (want == "") || c.HiddenAct != want {
+			t.Errorf("%s: got %q (%v), want %q", name, c.HiddenAct, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		text, err := EncodeConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := DecodeConfig(text); err != nil || again.HiddenAct != want {
+			t.Errorf("%s: got %q (%v) after it was written", name, again.HiddenAct, err)
+		}
+	}
 }

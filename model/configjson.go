@@ -167,7 +167,12 @@ func (j *configJSON) llama(c *Config) {
 		c.HeadDim = c.HiddenSize / c.NumHeads
 	}
 	c.IntermediateSize = or(j.IntermediateSize, 0)
-	c.HiddenAct = or(j.HiddenAct, "silu")
+	switch c.HiddenAct = or(j.HiddenAct, "silu"); c.HiddenAct { // other names of the same functions
+	case "swish":
+		c.HiddenAct = "silu"
+	case "gelu_new":
+		c.HiddenAct = geluTanh
+	}
 	c.TieWordEmbeddings = or(j.TieWordEmbeddings, false)
 	eps, theta, positions := 1e-6, 1e4, 2048
 	if c.ModelType == Mixtral {
@@ -193,7 +198,7 @@ func (j *configJSON) gpt2(c *Config) {
 	c.LayerNormEps = or(j.LayerNormEps, 1e-5)
 	c.TieWordEmbeddings = or(j.TieWordEmbeddings, true)
 	c.HiddenAct = or(j.Activation, "gelu_new")
-	if c.HiddenAct == "gelu_pytorch_tanh" { // another name of the same function
+	if c.HiddenAct == geluTanh { // another name of the same function
 		c.HiddenAct = "gelu_new"
 	}
 }

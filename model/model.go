@@ -124,13 +124,21 @@ func (d *decoder) llamaLayer(x graph.Value, layer int) graph.Value {
 		n += "block_sparse_moe."
 		return MoE(d.Builder, x, MoEOptions{
 			Layer: layer, Norm: norm, Router: d.matmul(n + "gate.weight"), Experts: d.c.NumLocalExperts, TopK: d.c.NumExpertsPerTok,
-			Gate: d.w(n + "experts.w1"), Up: d.w(n + "experts.w3"), Down: d.w(n + "experts.w2"), Drop: d.drop,
+			Gate: d.w(n + "experts.w1"), Up: d.w(n + "experts.w3"), Down: d.w(n + "experts.w2"), Act: d.gated, Drop: d.drop,
 		})
 	}
 	return MLP(d.Builder, x, MLPOptions{
 		Layer: layer, Norm: norm, Gate: d.matmul(n + "mlp.gate_proj.weight"), Up: d.matmul(n + "mlp.up_proj.weight"),
-		Act: d.SwiGLU, Down: d.matmul(n + "mlp.down_proj.weight"), Drop: d.drop,
+		Act: d.gated, Down: d.matmul(n + "mlp.down_proj.weight"), Drop: d.drop,
 	})
+}
+
+// gated is the activation of a feed-forward with a gate.
+func (d *decoder) gated(gate, up graph.Value) graph.Value {
+	if d.c.HiddenAct == "silu" {
+		return d.SwiGLU(gate, up)
+	}
+	return d.GeGLU(gate, up, d.c.HiddenAct == geluTanh)
 }
 
 func (d *decoder) gpt2Layer(x graph.Value, layer int) graph.Value {

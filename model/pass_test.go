@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"loadline/device"
@@ -41,12 +42,16 @@ func (p *pager) copies() []int32 {
 // Logits through a paged pool, in chunks of any length, mixed with the other sequence's, are bit for bit those of a whole
 // forward: a row's bits depend on its sequence alone.
 func TestPassGivesTheTrainGraphsLogits(t *testing.T) {
-	for _, name := range []string{"dense", "dense_untied", "moe", "gpt2"} {
+	for _, name := range []string{"dense", "dense_untied", "moe", "gpt2", "dense gelu", "moe gelu_pytorch_tanh"} {
 		t.Run(name, func(t *testing.T) {
+			name, act, _ := strings.Cut(name, " ") // weights of one activation do for another
 			dir := goldenDir + name + "/"
 			c, err := ReadConfig(dir + "config.json")
 			if err != nil {
 				t.Fatal(err)
+			}
+			if act != "" {
+				c.HiddenAct = act
 			}
 			weights, inputs := golden.Load(t, dir+"weights.safetensors"), golden.Load(t, dir+"activations.safetensors")
 			tokens, shape := inputs.I32("tokens")

@@ -163,6 +163,9 @@ func (c *compiler) step(r compile.Recompute, limit int64) (*compile.Program, err
 	if err != nil {
 		return nil, err
 	}
+	if s := c.o.SavedActivations; s > 0 {
+		limit = int64(s)
+	}
 	if limit == 0 {
 		limit = math.MaxInt64 / 2 // the fastest program there is
 	}
@@ -183,10 +186,14 @@ func (c *compiler) auto() (*compile.Search, error) {
 }
 
 func (c *compiler) compileOptions(r compile.Recompute, limit int64) compile.Options {
-	return compile.Options{
+	o := compile.Options{
 		Machine: c.o.Machine, Recompute: r, Limit: limit,
 		Offload: compile.OffloadOptions{Activations: c.o.Offload, Tier: c.o.OffloadTier()},
 	}
+	if r.Policy == compile.Auto {
+		o.Saved = int64(c.o.SavedActivations)
+	}
+	return o
 }
 
 // join makes the job of a step and all other branches.
@@ -233,7 +240,7 @@ func (c *compiler) fit(r compile.Recompute) (*compile.Job, error) {
 		}
 		p, err := c.step(r, int64(limit))
 		var over *compile.OverLimitError
-		if errors.As(err, &over) {
+		if errors.As(err, &over) && c.o.SavedActivations == 0 {
 			break
 		}
 		if err != nil {

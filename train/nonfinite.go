@@ -76,34 +76,56 @@ func (t *Trainer) overflow(r *StepResult, err error) error {
 }
 
 // nonFinite makes an error, with the newest checkpoint and, if States have not been updated from what was not finite, the tensor it comes
-// from: the first weight that is not finite or, where gradients are kept, the first of them on the way back.
+// from: the first weight that is not finite or, where gradients are kept, the first of them on the way back. Ranks, which have the same
+// losses and norms, all call it, and find what any of them holds.
 func (t *Trainer) nonFinite(step int64, what string, value float32, updated bool) error {
 	e := &NonFiniteError{Step: step, What: what, Value: value, Checkpoint: t.last}
 	if updated {
 		return e
 	}
+	var suspects []*state
 	all := t.job.states
 	for i := range all {
 		if s := &all[i]; s.purpose == mem.Weights {
-			if bad, err := t.hasNonFinite(s); err != nil {
-				return errors.Join(e, err)
-			} else if bad {
-				e.Tensor = s.name
-				return e
-			}
+			suspects = append(suspects, s)
 		}
 	}
 	for i := len(all) - 1; i >= 0; i-- {
 		if s := &all[i]; s.purpose == mem.Grads {
-			if bad, err := t.hasNonFinite(s); err != nil {
-				return errors.Join(e, err)
-			} else if bad {
-				e.Tensor, e.Gradient = s.weight(), true
-				return e
-			}
+			suspects = append(suspects, s)
 		}
 	}
+	first, err := t.firstNonFinite(suspects)
+	if err != nil {
+		return errors.Join(e, err)
+	}
+	if first < len(suspects) {
+		e.Tensor, e.Gradient = suspects[first].weight(), suspects[first].purpose == mem.Grads
+	}
 	return e
+}
+
+// firstNonFinite is the place of the first State that is not finite on some rank, or their number.
+func (t *Trainer) firstNonFinite(suspects []*state) (int, error) {
+	first := len(suspects)
+	var failed error
+	for i, s := range suspects {
+		bad, err := t.hasNonFinite(s)
+		if bad || err != nil {
+			first, failed = i, err
+			break
+		}
+	}
+	if t.group.Size() > 1 {
+		mine, theirs := binary.LittleEndian.AppendUint32(nil, uint32(first)), make([]byte, 4*t.group.Size()) //mem:ok four bytes a rank
+		if err := t.group.AllGatherBytes(theirs, mine); err != nil {
+			return first, errors.Join(failed, err)
+		}
+		for i := 0; i < len(theirs); i += 4 {
+			first = min(first, int(binary.LittleEndian.Uint32(theirs[i:])))
+		}
+	}
+	return first, failed
 }
 
 // hasNonFinite reads what this rank holds of a State through the buffer of tokens, which nobody needs any more: the run is over.

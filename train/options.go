@@ -59,6 +59,9 @@ type Options struct {
 
 	Memory       mem.Bytes // most that a process may hold; 0 is no limit
 	DeviceMemory mem.Bytes // most of it that may lie on the device tier; 0 is no limit of its own
+	// SavedActivations is what recompute auto decides by in place of the other limits, for comparisons of policies: most bytes of forward
+	// values that are alive when the backward half begins; 0 is none. The other limits are only held then.
+	SavedActivations mem.Bytes
 
 	SaveEvery int // steps; 0 saves at the end alone
 	Keep      int // checkpoints that stay; 0 is all
@@ -167,6 +170,8 @@ func (o *Options) Validate() error {
 		return bad("zero", "%d: want at least 2 ranks", o.Zero)
 	case o.Memory < 0 || o.DeviceMemory < 0:
 		return bad("memory", "%v, device memory %v: want 0 or more", o.Memory, o.DeviceMemory)
+	case o.SavedActivations < 0 || o.SavedActivations > 0 && o.Recompute.Policy != compile.Auto:
+		return bad("recompute", "%v, saved activations of %v: want auto for a limit of them", o.Recompute, o.SavedActivations)
 	case o.Offload && o.Machine.Link[o.OffloadTier()] <= 0:
 		return bad("offload", "the machine has no link to %v", o.OffloadTier())
 	}

@@ -24,8 +24,8 @@ import (
 
 var narrow = []string{"bf16", "fp16"}
 
-// Each of the 200 losses of bf16 and fp16 is within 1% of PyTorch's in fp32. With a mixture of experts, where a rounding at a tie sends a
-// token another way and runs drift apart from there, that holds of means over twenty steps, and of every step while they agree.
+// Each of the 200 losses of bf16 and fp16 is within 1% of PyTorch's in fp32, and means over twenty steps within 0.2%: also with a mixture of
+// experts, whose routers compute in f32 lest a rounding at a tie send a token another way.
 func TestPrecisionFollowsPyTorch(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_moe"} {
 		c, o, like := loadCurve(t, name)
@@ -38,7 +38,7 @@ func TestPrecisionFollowsPyTorch(t *testing.T) {
 			for i, want := range c.LossesF64 {
 				d := math.Abs(float64(got.losses[i])-want) / want
 				worst = max(worst, d)
-				if !(d < 0.01) && (c.RouterGaps == nil || i < 20) {
+				if !(d < 0.01) {
 					t.Fatalf("%s %s: step %d: got loss %v, want %v within 1%%", name, o.Precision, i, got.losses[i], want)
 				}
 				if sum, wantSum = sum+float64(got.losses[i]), wantSum+want; i%20 == 19 {
@@ -46,8 +46,8 @@ func TestPrecisionFollowsPyTorch(t *testing.T) {
 					sum, wantSum = 0, 0
 				}
 			}
-			if !(worstMean < 0.01) {
-				t.Errorf("%s %s: got means of twenty losses %.3g apart, want 1%%", name, o.Precision, worstMean)
+			if !(worstMean < 0.002) {
+				t.Errorf("%s %s: got means of twenty losses %.3g apart, want 0.2%%", name, o.Precision, worstMean)
 			}
 			t.Logf("%s %s: largest difference of means %.2g of the loss", name, o.Precision, worstMean)
 			t.Logf("%s %s: largest difference %.2g of the loss", name, o.Precision, worst)
@@ -126,6 +126,9 @@ func TestPrecisionResumeIsExact(t *testing.T) {
 	}
 }
 
+// routerWeight ends the names of weights that stay f32 though they have two axes.
+const routerWeight = "block_sparse_moe.gate.weight"
+
 // A checkpoint holds the weights in the training type and their masters beside the moments, and a model made of it computes as it did.
 func TestPrecisionCheckpoint(t *testing.T) {
 	for _, c := range []model.Config{tiny(), tinyMoE(), tinyGPT2()} {
@@ -148,7 +151,7 @@ func TestPrecisionCheckpoint(t *testing.T) {
 			types := map[safetensors.DType]int{}
 			for _, x := range f.Tensors() {
 				types[x.DType]++
-				if len(x.Shape) < 2 != (x.DType == safetensors.F32) {
+				if wide := len(x.Shape) < 2 || strings.HasSuffix(x.Name, routerWeight); wide != (x.DType == safetensors.F32) {
 					t.Errorf("%s %s: tensor %q of shape %v is %s", c.ModelType, precision, x.Name, x.Shape, x.DType)
 				}
 			}
@@ -163,7 +166,7 @@ func TestPrecisionCheckpoint(t *testing.T) {
 			finer := 0
 			for _, p := range c.Parameters() {
 				master, ok := states.Tensor("master." + p.Name)
-				if ok != (p.Type.Shape.N >= 2) {
+				if ok != (p.Type.Shape.N >= 2 && !strings.HasSuffix(p.Name, routerWeight)) {
 					t.Errorf("%s %s: %q has a master: %v", c.ModelType, precision, p.Name, ok)
 				}
 				if !ok {
@@ -386,6 +389,35 @@ func TestPrecisionPlan(t *testing.T) {
 			if there := j.Program(name) != nil; there != (o.Precision == "fp16") {
 				t.Errorf("%s: program %s is there: %v", o.Precision, name, there)
 			}
+		}
+	}
+}
+
+// Where each rank holds a shard, all of them name the tensor, whichever of them has what is not finite.
+func TestOverflowInAShard(t *testing.T) {
+	o := options(tiny())
+	o.Precision, o.Batch, o.Ranks, o.Zero = "fp16", 2, 2, 3
+	job := planned(t, o, setup{})
+	const poison = "model.embed_tokens.weight" // of which each rank has a part
+	for rank, err := range onRanks(t, 2, func(g collective.Group) error {
+		tr, err := open(job, g, setup{})
+		if err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			if err := tr.session.Write(poison, 0, binary.LittleEndian.AppendUint16(nil, 0x7c00)); err != nil {
+				return err
+			}
+		}
+		_, err = tr.Step()
+		var bad *OverflowError
+		if !errors.As(err, &bad) || bad.Tensor != poison || bad.Gradient {
+			return fmt.Errorf("got %v, want an *OverflowError that names %q", err, poison)
+		}
+		return tr.Close()
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
 }

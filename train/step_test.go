@@ -11,7 +11,9 @@ import (
 
 // The loss goes down on a real text.
 func TestLossGoesDown(t *testing.T) {
-	for _, c := range []model.Config{tiny(), tinyMoE(), tinyGPT2()} {
+	geglu, moe := tiny(), tinyMoE()
+	geglu.HiddenAct, moe.HiddenAct = "gelu_pytorch_tanh", "gelu"
+	for _, c := range []model.Config{tiny(), tinyMoE(), tinyGPT2(), geglu, moe} {
 		o := options(c)
 		o.Steps = 30
 		r := train(t, o, setup{})

@@ -20,5 +20,5 @@
 //
 // The package holds no tensor, reads no text and starts no processes; streams, group, ledger and device are handed in.
 //
-// Sources: AdamW arXiv 1711.05101; mixed precision arXiv 1710.03740; ZeRO arXiv 1910.02054; warm-up–stable–decay arXiv 2404.06395.
+// Sources: AdamW arXiv 1711.05101; Lion arXiv 2302.06675; Adafactor arXiv 1804.04235; stochastic rounding arXiv 1502.02551; mixed precision arXiv 1710.03740; ZeRO arXiv 1910.02054; warm-up–stable–decay arXiv 2404.06395.
 package train

@@ -21,7 +21,7 @@ threads, its speed and the standard deviation of the speed.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.benchTrainCommand(), a.benchKernelsCommand())
+	c.AddCommand(a.benchTrainCommand(), a.benchKernelsCommand(), a.benchCostCommand(), a.benchRecomputeCommand())
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadline/cost"
 	"loadline/mem"
 )
 
@@ -129,6 +130,7 @@ func (a *app) demoTrain(steps int, limit mem.Bytes, out string) []string {
 	args := []string{
 		"train", "--json", "--quiet", "--preset", demoPreset, "--steps", strconv.Itoa(steps), "--lr", "0.003", "--save-every", "0",
 		"--seed", strconv.FormatUint(a.seed, 10), "--memory", strconv.FormatInt(int64(limit), 10), "--out", out,
+		"--machine", cost.Laptop2().Name, // by which the limits above were found
 	}
 	if a.threads > 0 {
 		args = append(args, "--threads", strconv.Itoa(a.threads))

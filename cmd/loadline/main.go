@@ -55,6 +55,9 @@ func run(args []string, in io.Reader, out, err io.Writer) (code int) {
 	if seat := os.Getenv(seatVar); seat != "" {
 		return a.serveRank(seat)
 	}
+	if order := os.Getenv(probeVar); order != "" {
+		return a.serveProbe(order)
+	}
 	defer a.watchSignals()()
 	root := a.rootCommand()
 	root.SetArgs(args)

@@ -60,6 +60,9 @@ plan score and plan check hold the planner against measurements and logs.`,
 				if err := t.takeModel(args); err != nil {
 					return err
 				}
+				if err := a.measureHardware(h, both.list, t.machine); err != nil {
+					return err
+				}
 				if x.serve != "" {
 					e, err := a.openExplorer(h, t)
 					if err != nil {

@@ -35,7 +35,7 @@ type hardwareFlags struct {
 
 // shared are the flags of own runs that the planner takes too; planOnly are flags of one verb that subcommands lack.
 var (
-	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency"}
+	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency", "machine"}
 	planOnly = []string{"list", "html", "write-config", "deepspeed", "compare", "serve"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
@@ -52,7 +52,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	h.adapter = choiceFlag{"", []string{"none", "lora", "qlora"}}
 	f := pflag.NewFlagSet("hardware", pflag.ContinueOnError)
 	f.SortFlags = false
-	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100")
+	f.StringVar(&h.hardware, "hardware", "", "ask the planner about `[Nx][Mx]NAME`: N nodes of M cards, such as RTX-4090, 8xH100-SXM-80GB or 4x8xH100; or this, the machine here, measured")
 	f.Var(&h.list, "list", "list the built-in models, or the hardware that has a name")
 	f.Var(&h.task, "task", "with --hardware: what for (default: finetune with --adapter, train with --seq or --global-batch, else serve)")
 	f.StringVar(&h.framework, "framework", "", "with --hardware: `NAME` of the system that is to do it (default: all are tried)")

@@ -308,6 +308,39 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
+// TestLeastState trains without masters and with an optimizer that keeps little, sharded, and says what it saves.
+func TestLeastState(t *testing.T) {
+	dir := t.TempDir()
+	var wide, d, again trainDocument
+	document(t, &wide, codeDone, small(t, filepath.Join(dir, "adamw"), "--steps", "4", "--precision", "bf16")...)
+	out := filepath.Join(dir, "adafactor")
+	args := small(t, out, "--steps", "4", "--precision", "bf16", "--master", "none", "--optimizer", "adafactor", "--lr", "1e-2", "--ranks", "2",
+		"--zero", "2", "--head-chunk", "auto", "--label-smoothing", "0.05", "--z-loss", "1e-4")
+	document(t, &d, codeDone, args...)
+	checkMemory(t, "adafactor", d.memoryReport)
+	moments, all := d.ByPurpose[mem.OptimState.String()].Ledger, wide.ByPurpose[mem.OptimState.String()].Ledger
+	if d.ByPurpose[mem.MasterWeights.String()].Ledger != 0 || 20*moments > all || moments == 0 {
+		t.Errorf("got %v of optimizer state, adamw %v, and %+v", moments, all, d.ByPurpose)
+	}
+	if len(d.Losses) != 4 || d.Losses[3] >= d.Losses[0] {
+		t.Errorf("got losses %v, want them to fall", d.Losses)
+	}
+	document(t, &again, codeDone, append(args, "--resume", out)...)
+	if !slices.Equal(again.Losses, d.Losses) {
+		t.Errorf("resumed: got losses %v, want %v", again.Losses, d.Losses)
+	}
+}
+
+// TestOverflow drives fp16 beyond what it holds: the run ends in one line with the tensor's name, and one that says what to do.
+func TestOverflow(t *testing.T) {
+	for _, ranks := range []string{"1", "2"} {
+		r := loadline(t, small(t, filepath.Join(t.TempDir(), "out"), "--steps", "40", "--precision", "fp16", "--lr", "30", "--warmup", "0", "--ranks", ranks)...)
+		if r.code != codeFailed || !strings.Contains(r.err, "that is not finite is") || !strings.Contains(r.err, `"model.`) || !strings.Contains(r.err, "  try: use --precision bf16") && !strings.Contains(r.err, "a smaller --lr") {
+			t.Errorf("%s ranks: got exit code %d and %s", ranks, r.code, r.err)
+		}
+	}
+}
+
 // TestPlanText writes the step's program.
 func TestPlanText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program.txt")

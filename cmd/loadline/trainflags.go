@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/compile"
+	"loadline/cost"
 	"loadline/mem"
 	"loadline/model"
 	"loadline/tensor/kernel"
@@ -31,6 +32,7 @@ type trainFlags struct {
 	master                                   choiceFlag
 	nesterov                                 bool
 	recompute, offload, tier, headChunk      string
+	machine                                  string
 	zero, ranks                              int
 	memory, deviceMemory                     sizeFlag
 }
@@ -78,6 +80,8 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.Var(&t.memory, "memory", "peak resident memory of each process, such as 512MiB (default: 80% of what is available)")
 	f.Var(&t.deviceMemory, "device-memory", "how much of --memory the device tier may take")
 	f.StringVar(&t.tier, "tier", "", "`file:DIR=SIZE`, where what is offloaded goes, and how much of it (default: a file in --out)")
+	f.StringVar(&t.machine, "machine", "", "which `MACHINE` times are modelled for, which is what recompute auto and offloading decide by: this (measured once), again (measured now), "+
+		cost.Laptop2().Name+", or a file (default: $"+machineVar+", or this where it decides)")
 	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST`: activations alone so far")
 }
 
@@ -223,6 +227,9 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
+	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload); err != nil {
+		return err
+	}
 	r.Options = o
 	return nil
 }

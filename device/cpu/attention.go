@@ -58,23 +58,26 @@ func bindAttention(b *binder, o graph.Attention) step {
 			for j := range n {
 				r, h := head(i + j)
 				q.get(s, p.headAt(t, r, h), buf[j*hd:(j+1)*hd])
-				pn.Lo[j], pn.Hi[j] = 0, p.pos[int(t.row)+r]
+				pn.Hi[j] = p.pos[int(t.row)+r]
+				pn.Lo[j] = int32(p.First(int(pn.Hi[j])))
 			}
 			for j := n; j < width; j++ {
 				pn.Lo[j], pn.Hi[j] = 0, math.MaxInt32
 			}
 			s.set.FlashPack(pn.Queries, rowMajor(buf, n, hd))
 		}
-		for pos := 0; pos <= int(t.last); pos += keyBlock {
+		for pos := p.start(t); pos <= int(t.last); pos += keyBlock {
 			n := min(keyBlock, int(t.last)+1-pos)
 			km, vm := p.keys(s, k, int(t.seq), pos, n, g, keys), p.keys(s, v, int(t.seq), pos, n, g, vals)
 			for i := 0; i < cols; i += width {
-				pn, sees := at(i), 0
-				for _, hi := range pn.Hi[:pn.Cols] {
-					sees = max(sees, int(hi)+1-pos)
+				pn := at(i)
+				from, to := pos+n, pos // what a column sees of the block
+				for j := range pn.Cols {
+					from, to = min(from, int(pn.Lo[j])), max(to, int(pn.Hi[j])+1)
 				}
-				if sees = min(sees, n); sees > 0 {
-					s.set.FlashForward(&pn, scores, km.Slice(0, sees, 0, hd), vm.Slice(0, sees, 0, hd), c, pos)
+				// Sums have lanes by position: from stays at the first.
+				if from, to = max(from-pos, 0)/panel*panel, min(to-pos, n); from < to {
+					s.set.FlashForward(&pn, scores, km.Slice(from, to, 0, hd), vm.Slice(from, to, 0, hd), c, pos+from)
 				}
 			}
 		}
@@ -167,7 +170,7 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 				clear(d.Data[:hd])
 			}
 		}
-		for at := 0; at < end; at += keyBlock {
+		for at := p.start(&run[0]); at < end; at += keyBlock {
 			n := min(keyBlock, end-at)
 			km, vm := p.block(s, k, seq, at, n, g, kb), p.block(s, v, seq, at, n, g, vb)
 			dkm, dvm := p.block(s, dk, seq, at, n, g, dkb), p.block(s, dv, seq, at, n, g, dvb)
@@ -176,12 +179,10 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 			for h := g * group; h < (g+1)*group; h++ {
 				for i := range run {
 					t := &run[i]
-					if int(t.last) < at {
-						continue
-					}
-					for row, to := int(t.row)+p.from(t, at), int(t.row+t.n); row < to; row += gradRows {
+					from, to := p.see(t, at, n)
+					for row, to := int(t.row)+from, int(t.row)+to; row < to; row += gradRows {
 						rows := min(gradRows, to-row)
-						x := gradTile{at: at, pos: p.pos[row:][:rows], lo: lo, hi: hi, lse: lse2[:rows], delta: delta[h*all+row:][:rows], c: c, scale: scale}
+						x := gradTile{spec: &p.AttentionSpec, at: at, pos: p.pos[row:][:rows], lo: lo, hi: hi, lse: lse2[:rows], delta: delta[h*all+row:][:rows], c: c, scale: scale}
 						for r := range rows {
 							x.lse[r] = float32(float64(lse[(row+r)*p.Heads+h]) * math.Log2E)
 						}
@@ -190,7 +191,7 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 						x.q, x.do = p.rowsAt(s, q, row, rows, h, qb), p.rowsAt(s, do, row, rows, h, dob)
 						x.k, x.dk, x.dv = km.Slice(0, nc, 0, hd), dkm.Slice(0, nc, 0, hd), dvm.Slice(0, nc, 0, hd)
 						x.dq = dqAt(row, rows, h)
-						x.do1(s.set, kt, vt)
+						x.add(s.set, kt, vt)
 					}
 				}
 			}
@@ -207,6 +208,7 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 
 // gradTile is some rows of one query head and a block of keys in the backward pass.
 type gradTile struct {
+	spec       *graph.AttentionSpec
 	at         int     // the first key's position
 	pos        []int32 // of the rows
 	lo, hi     []int32 // room for what rows see
@@ -217,10 +219,13 @@ type gradTile struct {
 	k, dk, dv  kernel.Mat // (keys,HeadDim)
 }
 
-// do1 adds the tile's part to dq, dk and dv. kt and vt are the keys and values as columns.
-func (x *gradTile) do1(set kernel.Set, kt, vt []float32) {
+// add adds the tile's part to dq, dk and dv. kt and vt are the keys and values as columns.
+func (x *gradTile) add(set kernel.Set, kt, vt []float32) {
 	rows, n, hd := x.p.Rows, x.p.Cols, x.q.Cols
-	if int(x.pos[0])+1 >= x.at+n { // every row sees every key
+	for r, at := range x.pos {
+		x.lo[r], x.hi[r] = int32(x.spec.First(int(at))-x.at), at-int32(x.at)
+	}
+	if int(x.hi[0]) >= n-1 && x.lo[rows-1] <= 0 { // every row sees every key
 		set.FlashMulPacked(x.p, x.q, kt)
 		set.FlashMulPacked(x.d, x.do, vt)
 		set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, nil, nil, false)
@@ -229,31 +234,35 @@ func (x *gradTile) do1(set kernel.Set, kt, vt []float32) {
 		set.FlashMul(x.dq, x.d, x.k, true)
 		return
 	}
+	// Panels of keys, then of rows, and of either what sees the other.
 	w := set.FlashWidth()
-	from := func(j int) int { // the first row that sees key j
-		r := 0
-		for int(x.pos[r]) < x.at+j {
-			r++
+	see := func(j, e int) (from, to int) { // the rows that see one of keys j to e
+		for from < rows && int(x.hi[from]) < j {
+			from++
 		}
-		return r
+		for to = from; to < rows && int(x.lo[to]) < e; to++ {
+		}
+		return from, to
 	}
 	for j := 0; j < n; j += w {
-		r, e := from(j), min(j+w, n)
-		set.FlashMulPacked(x.p.Slice(r, rows, j, e), x.q.Slice(r, rows, 0, hd), kt[j*hd:])
-		set.FlashMulPacked(x.d.Slice(r, rows, j, e), x.do.Slice(r, rows, 0, hd), vt[j*hd:])
-	}
-	for r := range rows {
-		x.lo[r], x.hi[r] = 0, x.pos[r]-int32(x.at)
+		e := min(j+w, n)
+		if r, to := see(j, e); r < to {
+			set.FlashMulPacked(x.p.Slice(r, to, j, e), x.q.Slice(r, to, 0, hd), kt[j*hd:])
+			set.FlashMulPacked(x.d.Slice(r, to, j, e), x.do.Slice(r, to, 0, hd), vt[j*hd:])
+		}
 	}
 	set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, x.lo, x.hi, true)
 	for j := 0; j < n; j += w {
-		r, e := from(j), min(j+w, n)
-		set.FlashMul(x.dv.Slice(j, e, 0, hd), x.p.Slice(r, rows, j, e).T(), x.do.Slice(r, rows, 0, hd), true)
-		set.FlashMul(x.dk.Slice(j, e, 0, hd), x.d.Slice(r, rows, j, e).T(), x.q.Slice(r, rows, 0, hd), true)
+		e := min(j+w, n)
+		if r, to := see(j, e); r < to {
+			set.FlashMul(x.dv.Slice(j, e, 0, hd), x.p.Slice(r, to, j, e).T(), x.do.Slice(r, to, 0, hd), true)
+			set.FlashMul(x.dk.Slice(j, e, 0, hd), x.d.Slice(r, to, j, e).T(), x.q.Slice(r, to, 0, hd), true)
+		}
 	}
 	for r := 0; r < rows; r += w {
 		e := min(r+w, rows)
-		m := min(n, int(x.pos[e-1])+1-x.at)
-		set.FlashMul(x.dq.Slice(r, e, 0, hd), x.d.Slice(r, e, 0, m), x.k.Slice(0, m, 0, hd), true)
+		if j, to := max(int(x.lo[r]), 0), min(n, int(x.hi[e-1])+1); j < to {
+			set.FlashMul(x.dq.Slice(r, e, 0, hd), x.d.Slice(r, e, j, to), x.k.Slice(j, to, 0, hd), true)
+		}
 	}
 }

@@ -100,8 +100,8 @@ type pages struct {
 	table, seq, at []int32
 }
 
-func newPages(block int, rng *rand.Rand) pages {
-	p := pages{spec: graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 20, Block: block, Context: 304}}
+func newPages(block, window int, rng *rand.Rand) pages {
+	p := pages{spec: graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 20, Block: block, Context: 304, Window: window}}
 	per := (304 + block - 1) / block
 	p.slots = 2 * per * block
 	for _, i := range rng.Perm(2 * per) {
@@ -121,9 +121,10 @@ func (p pages) paging(b *graph.Builder) graph.Paging {
 
 // TestAttentionOverManyBlocks compares with float64 where a row sees several key blocks, in flash and standard form.
 func TestAttentionOverManyBlocks(t *testing.T) {
-	for _, block := range []int{16, 304} {
-		rng := rand.New(rand.NewPCG(1, uint64(block)))
-		p := newPages(block, rng)
+	for _, c := range []struct{ block, window, headDim int }{{16, 0, 20}, {304, 0, 64}, {16, 100, 64}, {304, 37, 20}, {304, 300, 20}} {
+		rng := rand.New(rand.NewPCG(1, uint64(c.block)))
+		p := newPages(c.block, c.window, rng)
+		p.spec.HeadDim = c.headDim
 		n := len(p.seq)
 		w, kw := p.spec.Heads*p.spec.HeadDim, p.spec.KVHeads*p.spec.HeadDim
 		build := func(b *graph.Builder) {
@@ -170,7 +171,7 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 			got := results(d)
 			for i := range want {
 				if e := worst(got[i], want[i]); !(e < 3e-6) { // sums of 300 products, each rounded to 2⁻²⁴
-					t.Errorf("block %d on %s: output %d is off by %g of its largest", block, name, i, e)
+					t.Errorf("%+v on %s: output %d is off by %g of its largest", c, name, i, e)
 				}
 			}
 			set := strings.Split(name, "/")[0]
@@ -179,10 +180,86 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 			}
 			for i := range before[set] {
 				if !bytes.Equal(before[set][i], got[i]) {
-					t.Errorf("block %d on %s: output %d has other bits than with other threads", block, name, i)
+					t.Errorf("%+v on %s: output %d has other bits than with other threads", c, name, i)
 				}
 			}
 			before[set] = got
+		}
+	}
+}
+
+// windowed is a set of kernels, and a window.
+type windowed struct {
+	set    kernel.Set
+	window int
+}
+
+func windows() (all []windowed) {
+	for _, set := range kernel.Sets() {
+		all = append(all, windowed{set, 0}, windowed{set, 90})
+	}
+	return all
+}
+
+// TestPackedDocuments: documents that lie one after the other in a row of a batch, and begin anywhere in it, have the bits of
+// each alone, forward and backward.
+func TestPackedDocuments(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	lens := []int{70, 1, 200, 130}
+	const n, longest, heads, hd = 401, 200, 2, 32
+	data := map[string][]byte{}
+	for _, name := range []string{"q", "k", "v", "do"} {
+		data[name] = normal(rng, n*heads*hd)
+	}
+	open := func(set kernel.Set, window, rows, seqs, block int) *bench {
+		spec := graph.AttentionSpec{Heads: heads, KVHeads: heads, HeadDim: hd, Block: block, Context: longest, Window: window}
+		return newBench(t, cpu.New(cpu.Options{Threads: 2, Set: set}), graph.Bounds{Rows: rows}, func(b *graph.Builder) {
+			pg := graph.Paging{Table: b.Input("table", graph.I(graph.D(seqs), graph.D((longest+block-1)/block))), Seq: b.Input("seq", graph.I(graph.R(1))), Pos: b.Input("pos", graph.I(graph.R(1)))}
+			f := func(name string) graph.Value { return b.Input(name, graph.F(graph.R(1), graph.D(heads*hd))) }
+			q, k, v := f("q"), f("k"), f("v")
+			o := b.Apply(graph.Attention{AttentionSpec: spec}, q, k, v, pg.Table, pg.Seq, pg.Pos)
+			g := b.Apply(graph.AttentionGrad{AttentionSpec: spec}, f("do"), q, k, v, o[0], o[1], pg.Table, pg.Seq, pg.Pos)
+			for i, v := range []graph.Value{o[0], g[0], g[1], g[2]} {
+				b.Output(fmt.Sprint("out", i), v)
+			}
+		})
+	}
+	for _, c := range windows() {
+		packed := open(c.set, c.window, n, len(lens), 1)
+		var table, seq, pos []int32
+		first := 0
+		for i, l := range lens {
+			for p := range longest {
+				table = append(table, int32(min(first+p, n-1)))
+			}
+			for p := range l {
+				seq, pos = append(seq, int32(i)), append(pos, int32(p))
+			}
+			first += l
+		}
+		packed.write("table", ints(table...))
+		packed.write("seq", ints(seq...))
+		packed.write("pos", ints(pos...))
+		for name, x := range data {
+			packed.write(name, x)
+		}
+		packed.run(n)
+		first = 0
+		for _, l := range lens {
+			alone := open(c.set, c.window, l, 1, longest)
+			alone.write("pos", ints(pos[first:first+l]...))
+			const row = 4 * heads * hd
+			for name, x := range data {
+				alone.write(name, x[first*row:(first+l)*row])
+			}
+			alone.run(l)
+			for i := range 4 {
+				name := fmt.Sprint("out", i)
+				if got, want := packed.read(name, n*row)[first*row:(first+l)*row], alone.read(name, l*row); !bytes.Equal(got, want) {
+					t.Errorf("%s, window %d: result %d of %d tokens from %d on has other bits than alone", c.set.Name(), c.window, i, l, first)
+				}
+			}
+			first += l
 		}
 	}
 }
@@ -193,10 +270,11 @@ func TestAttentionRowsAreTheirOwn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	var q, k, v []byte // by row
 	var want []byte
-	for _, set := range kernel.Sets() {
+	for _, c := range windows() {
+		set, window := c.set, c.window
 		want = nil
 		for _, block := range []int{304, 16, 5} {
-			p := newPages(block, rng)
+			p := newPages(block, window, rng)
 			n := len(p.seq)
 			w, kw := p.spec.Heads*p.spec.HeadDim, p.spec.KVHeads*p.spec.HeadDim
 			if q == nil {

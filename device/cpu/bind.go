@@ -213,6 +213,10 @@ func (b *binder) op() step {
 		return bindEmbedding(b)
 	case graph.EmbeddingGrad:
 		return bindEmbeddingGrad(b)
+	case graph.GeGLU:
+		return bindGeGLU(b, o)
+	case graph.GeGLUGrad:
+		return bindGeGLUGrad(b, o)
 	case graph.Gelu:
 		return bindGelu(b, o)
 	case graph.GeluGrad:
@@ -313,6 +317,8 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	switch o := in.Op.(type) {
 	case graph.Updater:
 		return updateNeeds(in), 0
+	case graph.GeGLU, graph.GeGLUGrad:
+		return geGLUNeeds(in), 0
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0
 	case graph.HeadLoss:

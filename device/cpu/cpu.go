@@ -18,6 +18,7 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"loadline/collective"
 	"loadline/compile"
@@ -188,8 +189,15 @@ func (s *Session) Run(name string, a device.Args) error {
 		poisonArena(s.mem.Arena(mem.Device))
 	}
 	for t, x := range p.steps {
+		var begin time.Time
+		if a.Timed != nil {
+			begin = time.Now()
+		}
 		if err := x.run(s); err != nil {
 			return errors.Join(fmt.Errorf("cpu: program %q: instruction %d %s: %w", name, t, p.Instrs[t].Op.Kind(), err), s.mem.Drain())
+		}
+		if a.Timed != nil {
+			a.Timed(t, time.Since(begin))
 		}
 		if invariants {
 			poison(p.dead[t])

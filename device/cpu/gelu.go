@@ -6,11 +6,7 @@ func bindGelu(b *binder, o graph.Gelu) step {
 	x, out := b.inF(0), b.outF(0)
 	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
 		to, from := out.room(lo, hi, &c), x.load(s, lo, hi, &c)
-		if o.Tanh {
-			s.set.GeluTanh(to, from)
-		} else {
-			s.set.Gelu(to, from)
-		}
+		s.gelu(to, from, o.Tanh)
 		out.store(s, lo, hi, to)
 	})
 }

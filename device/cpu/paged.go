@@ -170,6 +170,21 @@ func (p *paging) from(t *tile, at int) int {
 	return r
 }
 
+// start is where the first block begins of which a row of t sees a key.
+func (p *paging) start(t *tile) int { return p.First(int(p.pos[t.row])) / keyBlock * keyBlock }
+
+// see is the rows of t, from..to, that see one of n positions from at on.
+func (p *paging) see(t *tile, at, n int) (from, to int) {
+	if int(t.last) < at {
+		return 0, 0
+	}
+	from, to = p.from(t, at), int(t.n)
+	for to > from && p.First(int(p.pos[int(t.row)+to-1])) >= at+n {
+		to--
+	}
+	return from, to
+}
+
 // headAt is where row r of tile t, head h, of a value (N,H·K) begins.
 func (p *paging) headAt(t *tile, r, h int) int { return ((int(t.row)+r)*p.Heads + h) * p.HeadDim }
 

@@ -38,10 +38,13 @@ func (p *paging) scoresAt(t *tile, r, h, at int) int {
 func (p *paging) seen(s *Session, buf []float32, x floats, t *tile, r0, h, at, n int) kernel.Mat {
 	rows := int(t.n) - r0
 	for r := range rows {
-		row := buf[r*keyBlock:][:n]
-		sees := min(n, int(p.pos[int(t.row)+r0+r])+1-at)
-		x.get(s, p.scoresAt(t, r0+r, h, at), row[:sees])
-		clear(row[sees:])
+		row, pos := buf[r*keyBlock:][:n], int(p.pos[int(t.row)+r0+r])
+		from, to := min(max(p.First(pos)-at, 0), n), min(n, pos+1-at)
+		clear(row[:from])
+		if from < to {
+			x.get(s, p.scoresAt(t, r0+r, h, at+from), row[from:to])
+		}
+		clear(row[max(from, to):])
 	}
 	return kernel.RowMajor(buf, rows, n, keyBlock)
 }
@@ -49,7 +52,9 @@ func (p *paging) seen(s *Session, buf []float32, x floats, t *tile, r0, h, at, n
 // blank writes v to what the rows of tile t, head h, do not see.
 func (p *paging) blank(x floats, t *tile, h int, v float32) {
 	for r := range int(t.n) {
-		x.fill(p.scoresAt(t, r, h, int(p.pos[int(t.row)+r])+1), p.scoresAt(t, r, h, p.Context), v)
+		pos := int(p.pos[int(t.row)+r])
+		x.fill(p.scoresAt(t, r, h, 0), p.scoresAt(t, r, h, p.First(pos)), v)
+		x.fill(p.scoresAt(t, r, h, pos+1), p.scoresAt(t, r, h, p.Context), v)
 	}
 }
 
@@ -60,7 +65,7 @@ func (b *binder) times(p *paging, out, x, pool floats, factor bool, v float32) s
 	return p.perTile(func(s *Session, t *tile, g, worker int) {
 		c := s.carver(worker)
 		xs, packed, gather, buf, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
-		for at := 0; at <= int(t.last); at += keyBlock {
+		for at := p.start(t); at <= int(t.last); at += keyBlock {
 			n := min(keyBlock, int(t.last)+1-at)
 			keys := s.pack(packed, p.keys(s, pool, int(t.seq), at, n, g, gather).T())
 			for h := g * group; h < (g+1)*group; h++ {
@@ -93,12 +98,13 @@ func (b *binder) mixes(p *paging, out, x, pool floats, factor bool) step {
 		c := s.carver(worker)
 		_, packed, gather, buf, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
 		sums := c.take(parts[5])
-		for at := 0; at <= int(t.last); at += keyBlock {
+		start := p.start(t) // every row is at it or beyond
+		for at := start; at <= int(t.last); at += keyBlock {
 			n := min(keyBlock, int(t.last)+1-at)
 			r0 := p.from(t, at)
 			vals := s.pack(packed, p.keys(s, pool, int(t.seq), at, n, g, gather))
 			for h := g * group; h < (g+1)*group; h++ {
-				s.set.GemmPacked(p.sumsAt(out, t, r0, h, tail(sums, (h-g*group)*tileRows*p.HeadDim)), p.seen(s, buf, x, t, r0, h, at, n), vals, 0, at > 0, ws)
+				s.set.GemmPacked(p.sumsAt(out, t, r0, h, tail(sums, (h-g*group)*tileRows*p.HeadDim)), p.seen(s, buf, x, t, r0, h, at, n), vals, 0, at > start, ws)
 			}
 		}
 		for h := g * group; h < (g+1)*group; h++ {
@@ -122,22 +128,23 @@ func (b *binder) sums(p *paging, out, x, y floats, factor bool) step {
 		ys, _, gather, buf, ws := c.take(parts[0]), c.take(parts[1]), c.take(parts[2]), c.take(parts[3]), c.take(parts[4])
 		end := int(run[len(run)-1].last) + 1
 		seq := int(run[0].seq)
-		for at := 0; at < end; at += keyBlock {
+		for at := p.start(&run[0]); at < end; at += keyBlock {
 			n := min(keyBlock, end-at)
 			sum := p.keys(s, out, seq, at, n, g, gather)
 			for h := g * group; h < (g+1)*group; h++ {
 				for i := range run {
 					t := &run[i]
-					if int(t.last) < at {
+					r0, r1 := p.see(t, at, n)
+					if r0 == r1 {
 						continue
 					}
-					r0 := p.from(t, at)
 					nc := min(n, int(t.last)+1-at)
 					m := p.heads(s, y, t, r0, h, ys)
 					if factor {
 						m = p.scaled(s, ys, y, t, r0, h)
 					}
-					s.set.Gemm(sum.Slice(0, nc, 0, p.HeadDim), p.seen(s, buf, x, t, r0, h, at, nc).T(), m, true, ws)
+					w := p.seen(s, buf, x, t, r0, h, at, nc)
+					s.set.Gemm(sum.Slice(0, nc, 0, p.HeadDim), w.Slice(0, r1-r0, 0, nc).T(), m.Slice(0, r1-r0, 0, p.HeadDim), true, ws)
 				}
 			}
 			p.scatter(s, out, seq, at, n, g, gather, p.HeadDim)

@@ -1,5 +1,23 @@
 package cpu
 
+import "math"
+
+// maskBlock is how many elements at the end of a row are looked at together.
+const maskBlock = 128
+
+// unmasked is the length of the row without the blocks at its end that are −Inf throughout: half of all scores of a causal step.
+func (s *Session) unmasked(row []float32) int {
+	n := len(row)
+	for n > 0 {
+		lo := (n - 1) / maskBlock * maskBlock
+		if !math.IsInf(float64(s.set.Max(row[lo:n])), -1) {
+			break
+		}
+		n = lo
+	}
+	return n
+}
+
 func bindSoftmax(b *binder) step {
 	x, out := b.inF(0), b.outF(0)
 	t := b.outType(0)
@@ -11,7 +29,9 @@ func bindSoftmax(b *binder) step {
 			if !out.same(x) || x.narrow() {
 				x.get(s, r*d, row)
 			}
-			s.set.Softmax(row)
+			n := s.unmasked(row)
+			s.set.Softmax(row[:n])
+			clear(row[n:])
 			out.store(s, r*d, (r+1)*d, row)
 		}
 	})

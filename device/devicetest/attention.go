@@ -13,11 +13,13 @@ type paged struct {
 	pages graph.Paging
 }
 
-// paged makes the paging of a run of r.args.Rows rows: sequences of ascending positions, blocks of 4 in no order.
+// paged makes the paging of a run of r.args.Rows rows: sequences of ascending positions, blocks of 4 in no order. Some head
+// lengths have a window.
 func (r *rig) paged(headDim int) paged {
 	const seqs, block, width = 3, 4, 6
 	rows := r.args.Rows
-	p := paged{AttentionSpec: graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: headDim, Block: block, Context: block * width}, slots: seqs*block*width + 4}
+	window := []int{0, 3, block * width, 1}[headDim%4]
+	p := paged{AttentionSpec: graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: headDim, Block: block, Context: block * width, Window: window}, slots: seqs*block*width + 4}
 	var table, seq, pos []int32
 	for _, b := range r.rng.Perm(seqs * width) {
 		table = append(table, int32(b))

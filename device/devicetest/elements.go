@@ -119,6 +119,14 @@ var elementCases = []opCase{
 	{name: "gelu tanh", build: func(r *rig, n int) { r.gelu(n, true) }},
 	{name: "gelu_grad", build: func(r *rig, n int) { r.geluGrad(n, false) }},
 	{name: "gelu_grad tanh", build: func(r *rig, n int) { r.geluGrad(n, true) }},
+	{name: "geglu", build: func(r *rig, n int) { r.geglu(n, false) }},
+	{name: "geglu tanh", build: func(r *rig, n int) { r.geglu(n, true) }},
+	{name: "geglu one operand", build: func(r *rig, n int) {
+		x := r.f("x", r.noise(n), graph.D(n))
+		r.check(r.GeGLU(x, x, true), tolerance{mag: 16, why: "as gelu, and a product"})
+	}},
+	{name: "geglu_grad", build: func(r *rig, n int) { r.gegluGrad(n, false) }},
+	{name: "geglu_grad tanh", build: func(r *rig, n int) { r.gegluGrad(n, true) }},
 	{name: "dropout", build: func(r *rig, n int) {
 		rows := r.args.Rows
 		seed := r.i("seed", []int32{-5, 1 << 20}, graph.D(2))
@@ -180,4 +188,16 @@ func (r *rig) gelu(n int, tanh bool) {
 func (r *rig) geluGrad(n int, tanh bool) {
 	dy := r.f("dy", r.noise(r.args.Rows*n), graph.R(1), graph.D(n))
 	r.check(r.Apply(graph.GeluGrad{Tanh: tanh}, dy, r.geluInput(n))[0], tolerance{mag: 64, why: "Φ + xφ to 32 ulp of 1; that of |x| is at least 1/2"})
+}
+
+func (r *rig) geglu(n int, tanh bool) {
+	up := r.f("up", r.noise(r.args.Rows*n), graph.R(1), graph.D(n))
+	r.check(r.GeGLU(r.geluInput(n), up, tanh), tolerance{mag: 20, why: "as gelu, and a product"})
+}
+
+func (r *rig) gegluGrad(n int, tanh bool) {
+	da, up := r.f("da", r.noise(r.args.Rows*n), graph.R(1), graph.D(n)), r.f("up", r.noise(r.args.Rows*n), graph.R(1), graph.D(n))
+	d := r.Apply(graph.GeGLUGrad{Tanh: tanh}, da, r.geluInput(n), up)
+	r.check(d[0], tolerance{mag: 68, why: "as gelu's gradient, and a product"})
+	r.check(d[1], tolerance{mag: 20, why: "as gelu, and a product"})
 }

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"loadline/device"
@@ -85,6 +86,8 @@ var goldenOps = []struct {
 	op    string
 	build func(g *golds) graph.Value
 }{
+	{"geglu_erf", func(g *golds) graph.Value { return g.GeGLU(g.param("gate", 7, 23), g.param("up", 7, 23), false) }},
+	{"geglu_tanh", func(g *golds) graph.Value { return g.GeGLU(g.param("gate", 7, 23), g.param("up", 7, 23), true) }},
 	{"rmsnorm", func(g *golds) graph.Value { return g.RMSNorm(g.param("x", 7, 24), g.param("weight", 24), 1e-5) }},
 	{"layernorm", func(g *golds) graph.Value {
 		return g.LayerNorm(g.param("x", 7, 24), g.param("weight", 24), g.param("bias", 24), 1e-5)
@@ -133,6 +136,9 @@ func TestGoldens(t *testing.T) {
 	for _, c := range goldenOps {
 		t.Run(c.op, func(t *testing.T) {
 			g := newGolds(t, c.op)
+			if strings.HasPrefix(c.op, "geglu") {
+				g = goldsOf(t, updatesFile, c.op)
+			}
 			y := c.build(g)
 			dy := g.floats64(c.op + ".input.dy")
 			ty := g.G.Info(y).Type

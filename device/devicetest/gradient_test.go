@@ -103,11 +103,33 @@ var gradients = []struct {
 		pg, n, s := p.pages()
 		p.loss(p.StandardAttention(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8}))
 	}},
+	{"attention, window", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.Attention(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 3}))
+	}},
+	{"standard attention, window", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.StandardAttention(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 3}))
+	}},
+	{"attention, packed documents", func(p *tape) { // of 3, 4 and 2 tokens, which begin anywhere
+		const n = 9
+		pg := graph.Paging{
+			Table: p.i("table", []int32{0, 1, 2, 0, 3, 4, 5, 6, 7, 8, 0, 0}, graph.D(3), graph.D(4)),
+			Seq:   p.i("seq", []int32{0, 0, 0, 1, 1, 1, 1, 2, 2}, graph.D(n)),
+			Pos:   p.i("pos", []int32{0, 1, 2, 0, 1, 2, 3, 0, 1}, graph.D(n)),
+		}
+		p.loss(p.Attention(p.param("q", n, 8), p.param("k", n, 4), p.param("v", n, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 1, Context: 4}))
+	}},
 	{"softmax", func(p *tape) { p.loss(p.Softmax(p.param("x", 5, 6))) }},
 	{"swiglu", func(p *tape) { p.loss(p.SwiGLU(p.param("gate", 5, 6), p.param("up", 5, 6))) }},
 	{"swiglu, one operand", func(p *tape) {
 		x := p.param("x", 5, 6)
 		p.loss(p.SwiGLU(x, x))
+	}},
+	{"geglu", func(p *tape) { p.loss(p.GeGLU(p.param("gate", 5, 6), p.param("up", 5, 6), false)) }},
+	{"geglu tanh, one operand", func(p *tape) {
+		x := p.param("x", 5, 6)
+		p.loss(p.GeGLU(x, x, true))
 	}},
 	{"gelu", func(p *tape) { p.loss(p.Gelu(p.param("x", 5, 6), false)) }},
 	{"gelu tanh", func(p *tape) { p.loss(p.Gelu(p.param("x", 5, 6), true)) }},

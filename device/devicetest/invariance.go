@@ -68,6 +68,11 @@ var rowCases = []struct {
 		x := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71))
 		r.check(r.SwiGLU(x, r.f("y", r.noise(manyRows*71), graph.R(1), graph.D(71))), exact)
 	}},
+	{"geglu", func(r *rig) {
+		x, y := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71)), r.f("y", r.noise(manyRows*71), graph.R(1), graph.D(71))
+		r.check(r.GeGLU(x, y, false), exact)
+		r.check(r.GeGLU(x, y, true), exact)
+	}},
 	{"gelu", func(r *rig) {
 		x := r.f("x", r.noise(manyRows*71), graph.R(1), graph.D(71))
 		r.check(r.Gelu(x, false), exact)
@@ -78,7 +83,8 @@ var rowCases = []struct {
 		r.check(w, exact)
 		r.check(ids, exact)
 	}},
-	{"attention", func(r *rig) { r.longAttention(16, manyRows) }},
+	{"attention", func(r *rig) { r.longAttention(16, manyRows, 0) }},
+	{"attention with a window", func(r *rig) { r.longAttention(16, manyRows, 75) }},
 }
 
 // testRows runs all rows at once, then in pieces, and compares bits.
@@ -122,7 +128,7 @@ func testRows(t *testing.T, half dtype.Type, d device.Device, build func(r *rig)
 
 // longAttention is two sequences of up to 320 positions through shuffled blocks; what sequences hold does not depend on
 // the block's length.
-func (r *rig) longAttention(block, rows int) {
+func (r *rig) longAttention(block, rows, window int) {
 	const context, seqs, g, k = 320, 2, 2, 20
 	width := context / block
 	keys, values := r.noise(seqs*context*g*k), r.noise(seqs*context*g*k)
@@ -148,7 +154,7 @@ func (r *rig) longAttention(block, rows int) {
 	}
 	kv := []graph.Dim{graph.D(seqs * context), graph.D(g * k)}
 	pg := graph.Paging{Table: r.i("table", table, graph.D(seqs), graph.D(width)), Seq: r.i("seq", seq, graph.R(1)), Pos: r.i("pos", pos, graph.R(1))}
-	s := graph.AttentionSpec{Heads: 2 * g, KVHeads: g, HeadDim: k, Block: block, Context: context}
+	s := graph.AttentionSpec{Heads: 2 * g, KVHeads: g, HeadDim: k, Block: block, Context: context, Window: window}
 	o := r.Apply(graph.Attention{AttentionSpec: s}, r.f("q", q, graph.R(1), graph.D(2*g*k)), r.f("k", place(keys, table), kv...), r.f("v", place(values, table), kv...), pg.Table, pg.Seq, pg.Pos)
 	r.check(o[0], exact)
 	r.check(o[1], exact)
@@ -158,7 +164,7 @@ func testBlocks(t *testing.T, half dtype.Type, d device.Device) {
 	var want [][]byte
 	for _, block := range []int{4, 16, 64} {
 		r := newRigOf(half, persistent, graph.Bounds{Rows: manyRows, Outs: 1}, 5)
-		r.longAttention(block, manyRows)
+		r.longAttention(block, manyRows, 0)
 		got := results(t, d, r)
 		if want == nil {
 			want = got

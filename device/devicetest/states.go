@@ -67,7 +67,7 @@ var stateCases = []opCase{
 			r.check(x, update)
 		}
 	}},
-	{name: "sgd with nesterov", lengths: flat, build: func(r *rig, n int) {
+	{name: "sgd with nesterov", build: func(r *rig, n int) {
 		w, buf := r.state("w", r.noise(n), mem.Weights, graph.D(n)), r.state("buf", r.noise(n), mem.OptimState, graph.D(n))
 		for _, x := range r.Apply(graph.SGD{Momentum: 0.9, Decay: 0.01, Nesterov: true}, w, r.f("g", r.noise(n), graph.D(n)), buf, r.hyper(), graph.None) {
 			r.check(x, update)
@@ -81,14 +81,14 @@ var stateCases = []opCase{
 	}},
 	{name: "sgd stochastic", lengths: flat, build: func(r *rig, n int) { r.stochastic(n, 0) }},
 	{name: "sgd stochastic of a shard", build: func(r *rig, n int) { r.stochastic(n, 3*4096) }},
-	{name: "adamw stochastic", lengths: flat, build: func(r *rig, n int) {
+	{name: "adamw stochastic", build: func(r *rig, n int) {
 		m, v := r.state("m", r.noise(n), mem.OptimState, graph.D(n)), r.state("v", r.positive(n), mem.OptimState, graph.D(n))
 		o := r.Apply(graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Target: graph.Target{Key: 9}}, r.narrowState("w", n), r.f("g", r.noise(n), graph.D(n)), m, v, r.hyper(), graph.None)
 		r.check(o[0], update.in(dtype.BF16, dtype.BF16))
 		r.check(o[1], update)
 		r.check(o[2], update)
 	}},
-	{name: "lion", lengths: flat, build: func(r *rig, n int) {
+	{name: "lion", build: func(r *rig, n int) {
 		g, m := r.noise(n), r.noise(n)
 		g[n/2], m[n/2] = 0, 0 // which has no sign
 		o := r.Apply(graph.Lion{Beta1: 0.9, Beta2: 0.99, Decay: 0.1}, r.state("w", r.noise(n), mem.Weights, graph.D(n)), r.f("g", g, graph.D(n)), r.state("m", m, mem.OptimState, graph.D(n)), r.hyper(), r.f("scale", []float64{0.375}, graph.D(1)))

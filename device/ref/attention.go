@@ -15,6 +15,7 @@ type paging struct {
 	seq, pos    []int32
 	slots       int // of the keys' and values' pool
 	keys        []int
+	first       int // position of keys[0]
 }
 
 // pages reads the paging operands from in[at] on; pool has so many slots.
@@ -23,7 +24,7 @@ func pages[T real](c *call[T], spec graph.AttentionSpec, at, slots int) *paging 
 	return &paging{spec: spec, table: t.i, seqs: t.dims[0], width: t.dims[1], seq: c.in[at+1].i, pos: c.in[at+2].i, slots: slots}
 }
 
-// row returns the slots of positions 0..Pos[r] of row r's sequence, valid until the next call.
+// row returns the slots of the positions that row r sees of its sequence, valid until the next call. The first is p.first.
 func (p *paging) row(r int) ([]int, error) {
 	s, err := index("sequence", p.seq[r], p.seqs)
 	if err != nil {
@@ -36,14 +37,16 @@ func (p *paging) row(r int) ([]int, error) {
 	if last/p.spec.Block >= p.width {
 		return nil, fmt.Errorf("position %d is beyond the %d blocks of %d of sequence %d", last, p.width, p.spec.Block, s)
 	}
-	p.keys = p.keys[:0]
+	p.keys, p.first = p.keys[:0], p.spec.First(last)
 	for at := range last + 1 {
 		b := p.table[s*p.width+at/p.spec.Block]
 		slot := int(b)*p.spec.Block + at%p.spec.Block
 		if b < 0 || slot >= p.slots {
 			return nil, fmt.Errorf("block %d of sequence %d at position %d is not among %d slots", b, s, at, p.slots)
 		}
-		p.keys = append(p.keys, slot)
+		if at >= p.first {
+			p.keys = append(p.keys, slot)
+		}
 	}
 	return p.keys, nil
 }

@@ -16,7 +16,7 @@ func mix[T real](c *call[T], o graph.AttentionSpec) error {
 			clear(sum)
 			for n, s := range keys {
 				for i, a := range head(v.row(s), group(o, h), o.HeadDim) {
-					sum[i] += float64(float64(pr[n]) * float64(a))
+					sum[i] += float64(float64(pr[pg.first+n]) * float64(a))
 				}
 			}
 			store64(head(out.row(r), h, o.HeadDim), sum)
@@ -37,7 +37,7 @@ func mixDP[T real](c *call[T], o graph.AttentionSpec) error {
 			row := dp.row(r*o.Heads + h)
 			clear(row)
 			for n, s := range keys {
-				row[n] = T(dot(head(do.row(r), h, o.HeadDim), head(v.row(s), group(o, h), o.HeadDim)))
+				row[pg.first+n] = T(dot(head(do.row(r), h, o.HeadDim), head(v.row(s), group(o, h), o.HeadDim)))
 			}
 		}
 	}

@@ -60,6 +60,10 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return swiGLU[T], nil
 	case graph.SwiGLUGrad:
 		return swiGLUGrad[T], nil
+	case graph.GeGLU:
+		return with(o, geGLU[T])
+	case graph.GeGLUGrad:
+		return with(o, geGLUGrad[T])
 	case graph.Gelu:
 		return with(o, gelu[T])
 	case graph.GeluGrad:

@@ -20,7 +20,7 @@ func scores[T real](c *call[T], o graph.AttentionSpec) error {
 				row[i] = T(math.Inf(-1))
 			}
 			for n, s := range keys {
-				row[n] = T(float64(o.Scale()) * dot(head(q.row(r), h, o.HeadDim), head(k.row(s), group(o, h), o.HeadDim)))
+				row[pg.first+n] = T(float64(o.Scale()) * dot(head(q.row(r), h, o.HeadDim), head(k.row(s), group(o, h), o.HeadDim)))
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func scoresDQ[T real](c *call[T], o graph.AttentionSpec) error {
 			clear(sum)
 			for n, s := range keys {
 				for i, a := range head(k.row(s), group(o, h), o.HeadDim) {
-					sum[i] += float64(float64(o.Scale()) * float64(d[n]) * float64(a))
+					sum[i] += float64(float64(o.Scale()) * float64(d[pg.first+n]) * float64(a))
 				}
 			}
 			store64(head(dq.row(r), h, o.HeadDim), sum)
@@ -71,7 +71,7 @@ func overKeys[T real](c *call[T], o graph.AttentionSpec, weight, x, out *view[T]
 			for n, s := range keys {
 				to := head(sum[s*w:], group(o, h), o.HeadDim)
 				for i, a := range head(x.row(r), h, o.HeadDim) {
-					to[i] += float64(scale * float64(d[n]) * float64(a))
+					to[i] += float64(scale * float64(d[pg.first+n]) * float64(a))
 				}
 			}
 		}

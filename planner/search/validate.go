@@ -52,13 +52,17 @@ func Frameworks(task string) []string {
 // Optimizers returns the names of the optimizers that are planned for.
 func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
 
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
+
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
-	"Apple":  {"llamacpp", "transformers", "peft"},
-	"Intel":  {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
-	"Google": {"vllm", "transformers"},
-	"AWS":    {"vllm", "transformers"},
-	"Huawei": {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Apple":    {"llamacpp", "transformers", "peft"},
+	"Intel":    {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	"Google":   {"vllm", "transformers"},
+	"AWS":      {"vllm", "transformers"},
+	"Huawei":   {"vllm", "llamacpp", "transformers", "deepspeed", "peft"},
+	HostVendor: {"llamacpp", "transformers", "peft"},
 }
 
 // systems returns the systems of the question's task that run on its cards.

@@ -1,0 +1,98 @@
+package cost
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"loadline/graph"
+	"loadline/tensor/dtype"
+)
+
+// Fit finds the rates that samples were made with, whatever their order, and never a negative one.
+func TestFitFindsRates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := []Rate{{"a/f32", 3e-6, 1e-11, 2e-10}, {"b/bf16", 0, 0, 1e-10}, {"c/f32", 5e-6, 0, 0}, {"d/f32", 0, 4e-11, 0}}
+	keys := []Key{{"a", dtype.F32}, {"b", dtype.BF16}, {"c", dtype.F32}, {"d", dtype.F32}}
+	var samples []Sample
+	for i, k := range keys {
+		for range 12 {
+			s := Sample{Key: k, FLOPs: math.Exp(10 + 10*rng.Float64()), Moved: math.Exp(8 + 8*rng.Float64())}
+			s.Seconds = want[i].Seconds(s.FLOPs, s.Moved)
+			samples = append(samples, s)
+		}
+	}
+	samples = append(samples, Sample{Key: keys[0], FLOPs: 1}) // not measured
+	got := Fit(samples)
+	slices.Reverse(samples)
+	again := Fit(samples)
+	if len(got.List) != len(want) {
+		t.Fatalf("got %d rates, want %d", len(got.List), len(want))
+	}
+	for i, r := range got.List {
+		w := want[i]
+		if r.Key != w.Key || !near(r.Fixed, w.Fixed) || !near(r.FLOP, w.FLOP) || !near(r.Byte, w.Byte) {
+			t.Errorf("got %+v, want %+v", r, w)
+		}
+		if again.List[i] != r {
+			t.Errorf("reversed: got %+v, want %+v", again.List[i], r)
+		}
+	}
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-5*want+1e-15 }
+
+// Samples that disagree give no negative part, and errors on both sides.
+func TestFitOfNoise(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var samples []Sample
+		for range 2 + rng.IntN(6) {
+			f := math.Exp(20 * rng.Float64())
+			samples = append(samples, Sample{Key{"a", dtype.F32}, f, f * rng.Float64(), 1e-9 * f * rng.Float64()})
+		}
+		r := Fit(samples).List[0]
+		if !(r.Fixed >= 0 && r.FLOP >= 0 && r.Byte >= 0 && r.Fixed+r.FLOP+r.Byte > 0) {
+			t.Fatalf("seed %d: got %+v", seed, r)
+		}
+		above, below := false, false
+		for _, s := range samples {
+			d := r.Seconds(s.FLOPs, s.Moved) - s.Seconds
+			above, below = above || d >= -1e-9*s.Seconds, below || d <= 1e-9*s.Seconds
+		}
+		if !above || !below {
+			t.Fatalf("seed %d: every sample is on one side of %+v", seed, r)
+		}
+	}
+}
+
+// One size alone is taken to scale.
+func TestFitOfOneSize(t *testing.T) {
+	s := Sample{Key{"a", dtype.F32}, 1e6, 1e5, 1e-3}
+	if r := Fit([]Sample{s, s}).List[0]; !near(r.Seconds(2e6, 2e5), 2e-3) {
+		t.Errorf("twice the work: got %v, want 2 ms", r.Seconds(2e6, 2e5))
+	}
+}
+
+// An operation's time comes from the rate of its kind and type, from f32's where that is missing, and else from the roofline.
+func TestOpTakesTheRateOfItsKind(t *testing.T) {
+	b := graph.NewBuilder("test", graph.Bounds{Rows: 64})
+	x, w := b.Input("x", graph.F(graph.R(1), graph.D(32))), b.Input("w", graph.F(graph.D(16), graph.D(32)))
+	b.MatMul(x, w)
+	b.Add(x, x)
+	narrow := graph.Type{DType: dtype.BF16, Shape: graph.S(graph.R(1), graph.D(32))}
+	y := b.Input("y", narrow)
+	b.Add(y, y)
+	m := Machine{FLOPs: 1e9, Bandwidth: 1e9, Overhead: 1, Rates: &Rates{List: []Rate{{Key: "add/f32", Fixed: 7}}}}
+	g := b.G
+	for i, want := range []float64{m.Seconds(g.Ops[0].FLOPs, g.Ops[0].Moved), 7, 7} {
+		if got := m.Op(g, &g.Ops[i]); got != want {
+			t.Errorf("operation %d: got %v, want %v", i, got, want)
+		}
+	}
+	m.Rates.List = []Rate{{Key: "add/bf16", Fixed: 5}, {Key: "add/f32", Fixed: 7}}
+	if got := m.Op(g, &g.Ops[2]); got != 5 {
+		t.Errorf("bf16: got %v, want 5", got)
+	}
+}

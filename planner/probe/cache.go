@@ -1,0 +1,90 @@
+package probe
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"loadline/cost"
+	"loadline/internal/regular"
+)
+
+// File is a measured machine as it is kept. Key says what was measured: the processor, the kernels, the threads, the version;
+// with another key the measurement says nothing.
+type File struct {
+	Key     string       `json:"key"`
+	Machine cost.Machine `json:"machine"`
+}
+
+// maxFileBytes bounds a file that is read.
+const maxFileBytes = 1 << 20
+
+// Load reads a file and checks that a cost model can use what it says.
+func Load(path string) (*File, error) {
+	p, err := regular.ReadAll(path, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	f := &File{}
+	if err := json.Unmarshal(p, f); err != nil {
+		return nil, fmt.Errorf("probe: %s: %w", path, err)
+	}
+	if err := check(&f.Machine); err != nil {
+		return nil, fmt.Errorf("probe: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// check refuses numbers that no machine has.
+func check(m *cost.Machine) error {
+	good := func(x float64) bool { return x >= 0 && x <= math.MaxFloat32 }
+	for _, x := range []float64{m.FLOPs, m.Bandwidth} {
+		if !good(x) || x == 0 {
+			return fmt.Errorf("machine %q: got %g FLOP/s and %g bytes/s, want more than 0", m.Name, m.FLOPs, m.Bandwidth)
+		}
+	}
+	if !good(m.Overhead) || slices.ContainsFunc(m.Link[:], func(x float64) bool { return !good(x) }) {
+		return fmt.Errorf("machine %q: got an overhead of %g and links of %v, want 0 or more", m.Name, m.Overhead, m.Link)
+	}
+	if m.Rates == nil {
+		return nil
+	}
+	list := m.Rates.List
+	for i, r := range list {
+		if !good(r.Fixed) || !good(r.FLOP) || !good(r.Byte) || r.Fixed+r.FLOP+r.Byte == 0 {
+			return fmt.Errorf("machine %q: rate %q: got %g, %g and %g, want 0 or more and not all 0", m.Name, r.Key, r.Fixed, r.FLOP, r.Byte)
+		}
+		if i > 0 && cmp.Compare(list[i-1].Key, r.Key) >= 0 {
+			return fmt.Errorf("machine %q: rate %q follows %q, want them ascending", m.Name, r.Key, list[i-1].Key)
+		}
+	}
+	return nil
+}
+
+// Store writes a file, whole or not at all, and makes its directory.
+func Store(path string, f *File) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	p, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".machine-*")
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	_, err = t.Write(append(p, '\n'))
+	if err = errors.Join(err, t.Close()); err == nil {
+		err = os.Rename(t.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("probe: %w", errors.Join(err, os.Remove(t.Name())))
+	}
+	return nil
+}
