@@ -203,7 +203,7 @@ func TestDocumentsStop(t *testing.T) {
 	}
 }
 
-// TestDocumentsHoldLittle tokenises 10,000 documents: all it allocates, and so what it ever holds, stays below 1 MiB, for JSON lines and
+// TestDocumentsHoldLittle tokenises 10,000 documents: all it allocates, and so what it ever holds, stays below 2 MiB, for JSON lines and
 // for Parquet.
 func TestDocumentsHoldLittle(t *testing.T) {
 	tok, _ := train(t)
@@ -215,7 +215,7 @@ func TestDocumentsHoldLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(1<<20); got > limit {
+		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(2<<20); got > limit {
 			t.Errorf("%s: allocated %d bytes, want at most %d", filepath.Base(path), got, limit)
 		}
 		t.Logf("%s: %d tokens, %d bytes allocated", filepath.Base(path), n, after.TotalAlloc-before.TotalAlloc)

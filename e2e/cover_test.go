@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -12,46 +13,58 @@ type axis struct {
 	values []string
 }
 
-// cover chooses combinations of values so that each pair of values of two axes that is in any allowed combination is in a chosen one,
-// where the first lead axes count as one: each combination of their values meets each value of the others. It takes again and again the
-// combination that shows most pairs for the first time, the first among equals.
+// candidates is among how many combinations cover chooses: a pair of values that is in one of a hundred is in forty of them.
+const candidates = 4000
+
+// cover chooses combinations of values so that each pair of values of two axes that is in an allowed combination is in a chosen one,
+// where the first lead axes count as one: each combination of their values meets each value of the others. Of many combinations drawn at
+// random, always the same, it takes again and again the one that shows most pairs for the first time, the first among equals.
 func cover(axes []axis, lead int, allowed func(c []int) bool) [][]int {
-	type pair [4]int
-	pairs := func(c []int, f func(p pair)) {
-		first := 0
+	// Pairs have numbers: the first of a pair of axes, then its values.
+	width := 1
+	for a := range lead {
+		width *= len(axes[a].values)
+	}
+	for a := lead; a < len(axes); a++ {
+		width = max(width, len(axes[a].values))
+	}
+	pairs := func(c []int, f func(pair int)) {
+		values := []int{0}
 		for a := range lead {
-			first = first*len(axes[a].values) + c[a]
+			values[0] = values[0]*len(axes[a].values) + c[a]
 		}
-		for a := lead; a < len(c); a++ {
-			f(pair{0, first, a, c[a]})
-			for b := a + 1; b < len(c); b++ {
-				f(pair{a, c[a], b, c[b]})
+		values = append(values, c[lead:]...)
+		for a := range values {
+			for b := range a {
+				f(((a*len(values)+b)*width+values[a])*width + values[b])
 			}
 		}
 	}
+	random := rand.New(rand.NewPCG(1, 2))
 	var all [][]int
-	missing := map[pair]bool{}
-	for c := make([]int, len(axes)); ; {
-		if allowed(c) {
-			all = append(all, append([]int(nil), c...))
-			pairs(c, func(p pair) { missing[p] = true })
+	missing, left := make([]bool, len(axes)*len(axes)*width*width), 0
+	for range candidates {
+		c := make([]int, len(axes))
+		for a := range c {
+			c[a] = random.IntN(len(axes[a].values))
 		}
-		i := len(c) - 1
-		for i >= 0 && c[i] == len(axes[i].values)-1 {
-			c[i] = 0
-			i--
+		if !allowed(c) {
+			continue
 		}
-		if i < 0 {
-			break
-		}
-		c[i]++
+		all = append(all, c)
+		pairs(c, func(p int) {
+			if !missing[p] {
+				missing[p] = true
+				left++
+			}
+		})
 	}
 	var out [][]int
-	for len(missing) > 0 {
+	for left > 0 {
 		best, most := 0, 0
 		for i, c := range all {
 			n := 0
-			pairs(c, func(p pair) {
+			pairs(c, func(p int) {
 				if missing[p] {
 					n++
 				}
@@ -60,7 +73,8 @@ func cover(axes []axis, lead int, allowed func(c []int) bool) [][]int {
 				best, most = i, n
 			}
 		}
-		pairs(all[best], func(p pair) { delete(missing, p) })
+		pairs(all[best], func(p int) { missing[p] = false })
+		left -= most
 		out = append(out, all[best])
 	}
 	return out

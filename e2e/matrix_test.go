@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
+	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
 	"loadline/tensor/kernel"
@@ -17,6 +19,8 @@ const (
 	axisKernels
 	axisModel
 	axisAttention
+	axisOptimizer
+	axisAccumulate
 	axisRanks
 	memoryAxes
 
@@ -36,10 +40,12 @@ func matrixAxes() []axis {
 		sets = append(sets, s.Name())
 	}
 	return []axis{
-		{"precision", []string{"fp32", "bf16", "fp16"}},
+		{"precision", []string{"fp32", "bf16", "bf16 alone", "fp16"}}, // alone is without masters
 		{"kernels", sets},
 		{"model", []string{model.Llama, model.Mixtral, model.GPT2}},
 		{"attention", []string{"flash", "standard"}},
+		{"optimizer", []string{"adamw", "sgd", "lion", "adafactor"}},
+		{"accumulate", []string{"1", "2"}},
 		{"ranks", []string{"1", "2"}},
 		{"recompute", []string{"none", "full", "attn.core,norm", "auto half", "auto least"}},
 		{"offload", []string{"off", "host", "disk"}},
@@ -71,9 +77,11 @@ func (x cell) options() train.Options {
 	config := map[string]model.Config{model.Llama: dense(3), model.Mixtral: experts(2), model.GPT2: gpt2(3)}[x.value(axisModel)]
 	o := train.Defaults(config)
 	// Rows times width is the least that is offloaded, and more than a chunk of the loss head.
-	o.Batch, o.Seq, o.Accumulate, o.Steps, o.Warmup, o.LR = 3, 90, 2, 4, 1, 4e-3
+	o.Batch, o.Seq, o.Steps, o.Warmup, o.LR = 3, 90, 4, 1, 2e-3
 	o.Dropout, o.EvalEvery, o.Keep = 0.1, 2, 1
-	o.Precision, o.Attention, o.Ranks = x.value(axisPrecision), x.value(axisAttention), x.number(axisRanks)
+	o.Precision, o.NoMaster = strings.CutSuffix(x.value(axisPrecision), " alone")
+	o.Attention, o.Optimizer = x.value(axisAttention), compile.Optimizer(x.c[axisOptimizer])
+	o.Accumulate, o.Ranks = x.number(axisAccumulate), x.number(axisRanks)
 	o.Zero, o.HeadChunk = x.number(axisZero), x.number(axisChunk)
 	o.Offload = x.value(axisOffload) != "off"
 	if x.value(axisOffload) == "host" {

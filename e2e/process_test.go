@@ -81,14 +81,14 @@ const (
 	onlyGeneric = "cpu.avx2=off"
 )
 
-// environ is that of a process from which some of the CPU is hidden, and in which auto decides by a described machine, not by how fast
-// this one is just now.
+// environ is an environment in which auto decides by a described machine, not by how fast this one is just now, and some of the CPU may be
+// hidden.
 func environ(hide string) []string {
-	e := append(os.Environ(), "LOADLINE_MACHINE="+cost.Laptop2().Name)
-	if hide == "" {
-		return e
+	env := append(os.Environ(), "LOADLINE_MACHINE="+cost.Laptop2().Name)
+	if hide != "" {
+		env = append(env, "GODEBUG="+hide)
 	}
-	return append(e, "GODEBUG="+hide)
+	return env
 }
 
 // commandOn is command on a CPU of which some is hidden.
@@ -147,8 +147,9 @@ func TestProcessKeepsItsLimit(t *testing.T) {
 		{"ZeRO-3 on 2 ranks", 0, []string{"--ranks", "2", "--zero", "3", "--batch", "4"}, 7, ""},
 		{"bf16", 0, []string{"--precision", "bf16"}, -1, ""},
 		{"bf16, recompute full, one thread", 0, []string{"--precision", "bf16", "--recompute", "full", "--threads", "1"}, 9, ""},
+		{"bf16 alone, ZeRO-2 on 2 ranks", 0, []string{"--precision", "bf16", "--master", "none", "--ranks", "2", "--zero", "2", "--batch", "2"}, -1, ""},
 		{"fp16", 0, []string{"--precision", "fp16"}, -1, ""},
-		{"fp16, recompute tags, offload to a file", 0, []string{"--precision", "fp16", "--recompute", "norm", "--offload", "activations"}, 11, ""},
+		{"fp16, recompute tags, offload to a file", 0, []string{"--precision", "fp16", "--recompute", "norm", "--offload", "activations"}, 12, ""},
 		{"fp32, AVX2", 0, []string{"--recompute", "full"}, -1, onlyAVX2},
 		{"bf16, AVX2", 0, []string{"--precision", "bf16"}, -1, onlyAVX2},
 		{"fp16, AVX2, recompute full", 0, []string{"--precision", "fp16", "--recompute", "full"}, -1, onlyAVX2},

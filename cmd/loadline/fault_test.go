@@ -241,7 +241,8 @@ func children(t *testing.T, pid int) []int {
 func TestFaults(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.txt")
 	short := filepath.Join(t.TempDir(), "short.txt")
-	for path, s := range map[string]string{empty: "", short: "Too short."} {
+	lines := filepath.Join(t.TempDir(), "lines.jsonl")
+	for path, s := range map[string]string{empty: "", short: "Too short.", lines: `{"content": "Too short."}`} {
 		if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -253,6 +254,11 @@ func TestFaults(t *testing.T) {
 		{[]string{"--data", filepath.Join(t.TempDir(), "no.txt")}, "no such file"},
 		{[]string{"--data", t.TempDir()}, "is a directory"},
 		{[]string{"--data", empty}, "is empty"},
+		{[]string{"--data", lines}, `line 1: there is no field "text": its fields are "content"`},
+		{[]string{"--data", lines, "--data-field", "content"}, "tokens, a window of 32 needs 33"},
+		{[]string{"--data", short, "--data-field", "content"}, "it is plain text"},
+		{[]string{"--data", "../../data/parquet/testdata/latin.parquet"}, "row 2: it is not UTF-8"},
+		{[]string{"--data", "../../data/parquet/testdata/plain.parquet", "--data-field", "content"}, `there is no column "content"`},
 		{[]string{"--data", short}, "tokens, a window of 32 needs 33"},
 		{[]string{"--val-data", short}, "tokens, a window of 32 needs 33"},
 		{[]string{"--lr", "1e12", "--clip", "0", "--warmup", "0", "--optimizer", "sgd"}, "is NaN"},
@@ -268,6 +274,19 @@ func TestFaults(t *testing.T) {
 		if exists(out) {
 			t.Errorf("%v: --out is left", x.more)
 		}
+	}
+}
+
+// TestDocuments trains on JSON lines and evaluates on Parquet; the field has its name for both.
+func TestDocuments(t *testing.T) {
+	lines := filepath.Join(t.TempDir(), "lines.jsonl")
+	if err := os.WriteFile(lines, []byte(strings.Repeat(`{"id": 1, "text": "So shaken as we are, so wan with care,\nfind we a time"}`+"\n", 50)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var d trainDocument
+	document(t, &d, codeDone, small(t, filepath.Join(t.TempDir(), "run"), "--steps", "2", "--data", lines, "--val-data", "../../data/parquet/testdata/snappy.parquet", "--data-field", "text")...)
+	if len(d.Losses) != 2 || len(d.ValLosses) == 0 {
+		t.Errorf("got losses %v and %v, want two and one", d.Losses, d.ValLosses)
 	}
 }
 
