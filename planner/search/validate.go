@@ -52,9 +52,6 @@ func Frameworks(task string) []string {
 // Optimizers returns the names of the optimizers that are planned for.
 func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
 
-// HostVendor is the vendor of a machine without cards, whose processor computes.
-const HostVendor = "CPU"
-
 // frameworks are the values of Framework, our own where it runs.
 func (q *Question) frameworks() []string {
 	all := append([]string{"any"}, Frameworks(q.Task)...)
@@ -83,6 +80,9 @@ func tasksOf(framework string) []string {
 	}
 	return tasks
 }
+
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
 
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{

@@ -24,7 +24,13 @@ func (s Set) FlashLeft(buf []float32, a MatBF16) FlashLeft {
 	if a.Rows == 0 || a.Cols == 0 || len(buf) < FlashHalfLen(a.Rows, a.Cols) {
 		panic("kernel: FlashLeft: buffer is too short, or nothing to prepare")
 	}
-	return FlashLeft{s.t.bf16.tiles.prepare(buf, o), buf, a.Rows, a.Cols}
+	left := FlashLeft{packed: buf, rows: a.Rows, k: a.Cols}
+	if s.t.bf16.tiles.direct(o) {
+		left.lhs = o
+	} else {
+		s.t.bf16.tiles.pack(buf, o)
+	}
+	return left
 }
 
 // FlashRight packs a right operand (K,N).

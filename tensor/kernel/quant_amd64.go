@@ -13,8 +13,8 @@ import (
 //go:generate go -C gen run . -set quant512 -out ../quant_vnni_amd64.s -stubs ../quant_vnni_amd64.go -pkg kernel
 //go:generate go -C gen run . -set quant2 -out ../quant_avx2_amd64.s -stubs ../quant_avx2_amd64.go -pkg kernel
 
-// quant returns the quantised kernels of a set: for AVX-512 those with VNNI, where the CPU has it, else those for AVX2 (with F16C, which
-// every CPU with AVX2 has). All have the same bits.
+// quant returns the quantised kernels of a set: for AVX-512 those with VNNI, where the CPU has it, else those for AVX2. All have the same
+// bits.
 func (s Set) quant() *quantTable {
 	switch {
 	case s.t.name == "generic":
