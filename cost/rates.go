@@ -120,7 +120,7 @@ func fitOne(samples []Sample) Rate {
 	// Parts in units of their means, which keeps the equations well conditioned.
 	var scale [parts]float64
 	var all float64 // of the weights
-	rows, goal := make([][parts]float64, len(samples)), make([]float64, len(samples))
+	rows, goal := make([][parts]float64, len(samples)), make([]float64, len(samples)) //mem:ok a few hundred samples of a kind
 	for i, s := range samples {
 		goal[i] = math.Sqrt(math.Sqrt(s.Seconds))
 		all += goal[i] * goal[i]
