@@ -119,7 +119,7 @@ func Fit(samples []Sample) *Rates {
 func fitOne(samples []Sample) Rate {
 	// Parts in units of their means, which keeps the equations well conditioned.
 	var scale [parts]float64
-	var all float64 // of the weights
+	var all float64                                                                   // of the weights
 	rows, goal := make([][parts]float64, len(samples)), make([]float64, len(samples)) //mem:ok a few hundred samples of a kind
 	for i, s := range samples {
 		goal[i] = math.Sqrt(math.Sqrt(s.Seconds))
