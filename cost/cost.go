@@ -3,8 +3,8 @@
 //
 // A machine is described in one of two ways. By two numbers, achievable arithmetic and memory traffic: then an operation
 // takes the longer of both (the roofline of Williams et al., CACM 2009). Or by a Rate for every kind of operation in every
-// element type, fitted to what was measured: then it takes the sum of a fixed part, a part for its arithmetic and a part
-// for its traffic, which is what caches, short rows and packing make of a roofline in practice.
+// element type, fitted to what was measured: then it takes the sum of a fixed part and parts for its arithmetic, its
+// traffic and its rows, which is what caches, short rows and packing make of a roofline in practice.
 //
 // It measures nothing; measurements are data handed in.
 package cost
@@ -48,26 +48,14 @@ func (m *Machine) Seconds(flops, moved float64) float64 {
 
 // Op is the modelled time of operation n of g.
 func (m *Machine) Op(g *graph.Graph, n *graph.Node) float64 {
-	if m.Rates != nil {
-		if r, ok := m.Rates.of(Key{n.Op.Kind(), nodeType(g, n)}); ok {
-			return r.Seconds(n.FLOPs, n.Moved)
-		}
+	if m.Rates == nil {
+		return m.Seconds(n.FLOPs, n.Moved)
+	}
+	in, out := g.Types(n.In), g.Types(n.Out)
+	if r, ok := m.Rates.of(Key{n.Op.Kind(), TypeOf(append(in[:len(in):len(in)], out...)...)}); ok {
+		return r.Seconds(WorkOf(n.Op, g.Bounds, in, out))
 	}
 	return m.Seconds(n.FLOPs, n.Moved)
-}
-
-// nodeType is TypeOf what n takes and makes.
-func nodeType(g *graph.Graph, n *graph.Node) dtype.Type {
-	t := dtype.F32
-	for _, v := range n.In {
-		if v != graph.None {
-			t = narrower(t, g.Values[v].Type.DType)
-		}
-	}
-	for _, v := range n.Out {
-		t = narrower(t, g.Values[v].Type.DType)
-	}
-	return t
 }
 
 // TypeOf is the element type that an operation's speed depends on: BF16 or F16 if any operand or result has it, else F32.

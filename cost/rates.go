@@ -3,8 +3,10 @@ package cost
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
+	"loadline/graph"
 	"loadline/tensor/dtype"
 )
 
@@ -17,17 +19,44 @@ type Key struct {
 // String is the key in files and tables, such as "matmul/bf16".
 func (k Key) String() string { return fmt.Sprintf("%s/%v", k.Kind, k.Type) }
 
-// Rate is the time of one kind of operation: Fixed + flops·FLOP + moved·Byte. No part is negative, so more work never
+// Work is what an operation's time is made of.
+type Work struct {
+	FLOPs float64
+	Moved float64 // bytes read and written
+	Rows  float64 // short runs of elements that are begun anew: rows of the first result, or rows of each head
+}
+
+// WorkOf is the work of an operation under b.
+func WorkOf(op graph.Op, b graph.Bounds, in, out []graph.Type) Work {
+	w := Work{FLOPs: op.FLOPs(b, in, out), Moved: graph.Moved(op, b, in, out)}
+	if len(out) > 0 && out[0].Shape.N > 0 {
+		w.Rows = float64(out[0].Shape.Lead(b))
+	}
+	switch o := op.(type) {
+	case graph.Rope:
+		w.Rows *= float64(o.Heads)
+	case graph.Attention:
+		w.Rows *= float64(o.Heads)
+	case graph.AttentionGrad:
+		w.Rows *= float64(o.Heads)
+	}
+	return w
+}
+
+// Rate is the time of one kind of operation: Fixed + flops·FLOP + moved·Byte + rows·Row. No part is negative, so more work never
 // takes less time.
 type Rate struct {
 	Key   string  `json:"key"`
 	Fixed float64 `json:"fixed"` // seconds
 	FLOP  float64 `json:"flop"`  // seconds a FLOP
 	Byte  float64 `json:"byte"`  // seconds a byte
+	Row   float64 `json:"row"`   // seconds a row
 }
 
 // Seconds is the time of an operation.
-func (r Rate) Seconds(flops, moved float64) float64 { return r.Fixed + flops*r.FLOP + moved*r.Byte }
+func (r Rate) Seconds(w Work) float64 {
+	return r.Fixed + w.FLOPs*r.FLOP + w.Moved*r.Byte + w.Rows*r.Row
+}
 
 // Rates are a machine's rates.
 //
@@ -52,13 +81,13 @@ func (r *Rates) of(k Key) (Rate, bool) {
 
 // Sample is one measured operation.
 type Sample struct {
-	Key          Key
-	FLOPs, Moved float64
-	Seconds      float64
+	Key Key
+	Work
+	Seconds float64
 }
 
-// Fit finds the rates that are nearest to samples in relative error, by least squares over the rates without a negative
-// part. The same samples in any order give the same rates. Samples without a time are left out.
+// Fit finds the rates that are nearest to samples, by least squares of relative errors over the rates without a negative
+// part. A sample weighs by the root of its time: what takes long counts more, and lies in the caches as long operations do. The same samples in any order give the same rates. Samples without a time are left out.
 func Fit(samples []Sample) *Rates {
 	by := map[string][]Sample{}
 	var keys []string
@@ -76,7 +105,7 @@ func Fit(samples []Sample) *Rates {
 	r := &Rates{}
 	for _, k := range keys {
 		slices.SortFunc(by[k], func(a, b Sample) int {
-			return cmp.Or(cmp.Compare(a.FLOPs, b.FLOPs), cmp.Compare(a.Moved, b.Moved), cmp.Compare(a.Seconds, b.Seconds))
+			return cmp.Or(cmp.Compare(a.FLOPs, b.FLOPs), cmp.Compare(a.Moved, b.Moved), cmp.Compare(a.Rows, b.Rows), cmp.Compare(a.Seconds, b.Seconds))
 		})
 		x := fitOne(by[k])
 		x.Key = k
@@ -85,45 +114,48 @@ func Fit(samples []Sample) *Rates {
 	return r
 }
 
-// fitOne solves min Σ (x·a(s)/seconds − 1)² over x ≥ 0 for the three parts of a rate. With three unknowns the best of the
+// fitOne solves min Σ √seconds·(x·a(s)/seconds − 1)² over x ≥ 0 for the four parts of a rate. With so few unknowns the best of the
 // solutions over every subset of them that has no negative part is the answer (compare Lawson & Hanson, 1974, chapter 23).
 func fitOne(samples []Sample) Rate {
 	// Parts in units of their means, which keeps the equations well conditioned.
-	var scale [3]float64
-	rows := make([][3]float64, len(samples))
+	var scale [parts]float64
+	var all float64                                                                   // of the weights
+	rows, goal := make([][parts]float64, len(samples)), make([]float64, len(samples)) //mem:ok a few hundred samples of a kind
 	for i, s := range samples {
-		rows[i] = [3]float64{1 / s.Seconds, s.FLOPs / s.Seconds, s.Moved / s.Seconds}
+		goal[i] = math.Sqrt(math.Sqrt(s.Seconds))
+		all += goal[i] * goal[i]
+		rows[i] = [parts]float64{goal[i] / s.Seconds, goal[i] * s.FLOPs / s.Seconds, goal[i] * s.Moved / s.Seconds, goal[i] * s.Rows / s.Seconds}
 		for j, x := range rows[i] {
 			scale[j] += x / float64(len(samples))
 		}
 	}
-	var gram [3][3]float64
-	var right [3]float64
-	for _, row := range rows {
+	var gram [parts][parts]float64
+	var right [parts]float64
+	for i, row := range rows {
 		for j := range row {
 			if scale[j] > 0 {
 				row[j] /= scale[j]
 			}
 		}
 		for j := range row {
-			right[j] += row[j]
+			right[j] += row[j] * goal[i]
 			for k := range row {
 				gram[j][k] += row[j] * row[k]
 			}
 		}
 	}
-	var best [3]float64
-	least := float64(len(samples))                      // of the error without its constant, which x = 0 has
-	for _, subset := range []int{2, 4, 6, 1, 3, 5, 7} { // a fixed part only where it explains more: one size alone says nothing of others
+	var best [parts]float64
+	least := float64(len(samples)) // of the error without its constant, which x = 0 has
+	for _, subset := range subsets {
 		x, ok := solve(gram, right, subset)
 		if !ok {
 			continue
 		}
-		e := float64(len(samples))
+		e := all
 		for j := range x {
-			e -= x[j] * right[j] // at a stationary point the error is n − x·right
+			e -= x[j] * right[j] // at a stationary point the error is the sum of goal² − x·right
 		}
-		if e < least-1e-9 {
+		if e < least-1e-9*all {
 			least, best = e, x
 		}
 	}
@@ -132,20 +164,27 @@ func fitOne(samples []Sample) Rate {
 			best[j] /= scale[j]
 		}
 	}
-	return Rate{Fixed: best[0], FLOP: best[1], Byte: best[2]}
+	return Rate{Fixed: best[0], FLOP: best[1], Byte: best[2], Row: best[3]}
 }
+
+// parts are those of a rate: Fixed, FLOP, Byte, Row, bits of a subset in this order.
+const parts = 4
+
+// subsets are all that are not empty, those without the first and the last part before the others: what explains no more is not used, for
+// one size alone says nothing of others.
+var subsets = [...]int{2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15}
 
 // solve solves the equations of a subset of the unknowns, bits of subset; the others are 0. It says no where they have no
 // clear solution or one with a negative part.
-func solve(gram [3][3]float64, right [3]float64, subset int) (x [3]float64, ok bool) {
+func solve(gram [parts][parts]float64, right [parts]float64, subset int) (x [parts]float64, ok bool) {
 	var at []int
-	for j := range 3 {
+	for j := range parts {
 		if subset>>j&1 == 1 {
 			at = append(at, j)
 		}
 	}
 	n := len(at)
-	var a [3][4]float64
+	var a [parts][parts + 1]float64
 	for i, p := range at {
 		for j, q := range at {
 			a[i][j] = gram[p][q]

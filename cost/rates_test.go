@@ -13,17 +13,17 @@ import (
 // Fit finds the rates that samples were made with, whatever their order, and never a negative one.
 func TestFitFindsRates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	want := []Rate{{"a/f32", 3e-6, 1e-11, 2e-10}, {"b/bf16", 0, 0, 1e-10}, {"c/f32", 5e-6, 0, 0}, {"d/f32", 0, 4e-11, 0}}
+	want := []Rate{{"a/f32", 3e-6, 1e-11, 2e-10, 1e-9}, {"b/bf16", 0, 0, 1e-10, 0}, {"c/f32", 5e-6, 0, 0, 0}, {"d/f32", 0, 4e-11, 0, 2e-8}}
 	keys := []Key{{"a", dtype.F32}, {"b", dtype.BF16}, {"c", dtype.F32}, {"d", dtype.F32}}
 	var samples []Sample
 	for i, k := range keys {
 		for range 12 {
-			s := Sample{Key: k, FLOPs: math.Exp(10 + 10*rng.Float64()), Moved: math.Exp(8 + 8*rng.Float64())}
-			s.Seconds = want[i].Seconds(s.FLOPs, s.Moved)
+			s := Sample{Key: k, Work: Work{math.Exp(10 + 10*rng.Float64()), math.Exp(8 + 8*rng.Float64()), math.Exp(4 + 8*rng.Float64())}}
+			s.Seconds = want[i].Seconds(s.Work)
 			samples = append(samples, s)
 		}
 	}
-	samples = append(samples, Sample{Key: keys[0], FLOPs: 1}) // not measured
+	samples = append(samples, Sample{Key: keys[0], Work: Work{FLOPs: 1}}) // not measured
 	got := Fit(samples)
 	slices.Reverse(samples)
 	again := Fit(samples)
@@ -32,7 +32,7 @@ func TestFitFindsRates(t *testing.T) {
 	}
 	for i, r := range got.List {
 		w := want[i]
-		if r.Key != w.Key || !near(r.Fixed, w.Fixed) || !near(r.FLOP, w.FLOP) || !near(r.Byte, w.Byte) {
+		if r.Key != w.Key || !near(r.Fixed, w.Fixed) || !near(r.FLOP, w.FLOP) || !near(r.Byte, w.Byte) || !near(r.Row, w.Row) {
 			t.Errorf("got %+v, want %+v", r, w)
 		}
 		if again.List[i] != r {
@@ -50,15 +50,15 @@ func TestFitOfNoise(t *testing.T) {
 		var samples []Sample
 		for range 2 + rng.IntN(6) {
 			f := math.Exp(20 * rng.Float64())
-			samples = append(samples, Sample{Key{"a", dtype.F32}, f, f * rng.Float64(), 1e-9 * f * rng.Float64()})
+			samples = append(samples, Sample{Key{"a", dtype.F32}, Work{f, f * rng.Float64(), rng.Float64()}, 1e-9 * f * rng.Float64()})
 		}
 		r := Fit(samples).List[0]
-		if !(r.Fixed >= 0 && r.FLOP >= 0 && r.Byte >= 0 && r.Fixed+r.FLOP+r.Byte > 0) {
+		if !(r.Fixed >= 0 && r.FLOP >= 0 && r.Byte >= 0 && r.Row >= 0 && r.Fixed+r.FLOP+r.Byte+r.Row > 0) {
 			t.Fatalf("seed %d: got %+v", seed, r)
 		}
 		above, below := false, false
 		for _, s := range samples {
-			d := r.Seconds(s.FLOPs, s.Moved) - s.Seconds
+			d := r.Seconds(s.Work) - s.Seconds
 			above, below = above || d >= -1e-9*s.Seconds, below || d <= 1e-9*s.Seconds
 		}
 		if !above || !below {
@@ -69,9 +69,9 @@ func TestFitOfNoise(t *testing.T) {
 
 // One size alone is taken to scale.
 func TestFitOfOneSize(t *testing.T) {
-	s := Sample{Key{"a", dtype.F32}, 1e6, 1e5, 1e-3}
-	if r := Fit([]Sample{s, s}).List[0]; !near(r.Seconds(2e6, 2e5), 2e-3) {
-		t.Errorf("twice the work: got %v, want 2 ms", r.Seconds(2e6, 2e5))
+	s := Sample{Key{"a", dtype.F32}, Work{1e6, 1e5, 100}, 1e-3}
+	if r := Fit([]Sample{s, s}).List[0]; !near(r.Seconds(Work{2e6, 2e5, 200}), 2e-3) {
+		t.Errorf("twice the work: got %v, want 2 ms", r.Seconds(Work{2e6, 2e5, 200}))
 	}
 }
 
