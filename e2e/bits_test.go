@@ -114,21 +114,27 @@ func variants() []variant {
 	}
 }
 
-// A budget never changes the answer: recompute, offload, threads and the loss head's chunks, in every kernel set, for each attention.
+// precisions are those that the techniques are tried in for long; the matrix has all of them with all sets of kernels for short.
+func precisions() []string {
+	if testing.Short() {
+		return []string{"fp32"}
+	}
+	return []string{"fp32", "bf16", "fp16"}
+}
+
+// A budget never changes the answer: recompute, offload, threads and saving, in every precision, for each attention.
 func TestMemoryChangesNoBit(t *testing.T) {
-	for _, set := range kernel.Sets() {
+	set := kernel.Best()
+	for _, precision := range precisions() {
 		for _, c := range []model.Config{dense(4), experts(2)} {
 			for _, attention := range []string{"flash", "standard"} {
-				best, slow := set == kernel.Best(), set == kernel.Generic()
-				if testing.Short() && (!best || attention == "standard") || !best && c.MoE() == (attention == "flash") {
+				if testing.Short() && attention == "standard" || precision != "fp32" && c.MoE() == (attention == "flash") {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%s/%s", set.Name(), c.ModelType, attention), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s", precision, c.ModelType, attention), func(t *testing.T) {
 					t.Parallel()
 					o := bitOptions(c)
-					if o.Attention = attention; slow {
-						o.Accumulate = 1
-					}
+					o.Attention, o.Precision = attention, precision
 					s := setup{device: cpuOf(set, 1), out: t.TempDir()}
 					want := run(t, o, s)
 					for _, v := range variants() {
@@ -150,16 +156,16 @@ func TestMemoryChangesNoBit(t *testing.T) {
 
 // Two ranks give the same bits in every ZeRO stage, whatever else is done about memory.
 func TestZeroChangesNoBit(t *testing.T) {
-	for _, set := range kernel.Sets() {
+	set := kernel.Best()
+	for _, precision := range precisions() {
 		for _, c := range []model.Config{dense(4), experts(2)} {
-			if set != kernel.Best() && (testing.Short() || c.MoE()) {
+			o := bitOptions(c)
+			o.Batch, o.Ranks, o.Precision, o.Zero = 2, 2, precision, 3
+			if o.Validate() != nil { // this precision is not shared out
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%s", set.Name(), c.ModelType), func(t *testing.T) {
-				o := bitOptions(c)
-				if o.Batch, o.Ranks = 2, 2; set == kernel.Generic() {
-					o.Accumulate = 1
-				}
+			o.Zero = 0
+			t.Run(fmt.Sprintf("%s/%s", precision, c.ModelType), func(t *testing.T) {
 				s := setup{device: cpuOf(set, 1), out: t.TempDir()}
 				want := run(t, o, s)
 				for stage := 1; stage <= 3; stage++ {
@@ -182,8 +188,10 @@ func TestZeroChangesNoBit(t *testing.T) {
 
 // The rows of logits that the loss head holds at once change no bit, and neither does holding them all.
 func TestChunksChangeNoBit(t *testing.T) {
-	for _, set := range kernel.Sets() {
+	set := kernel.Best()
+	for _, precision := range precisions() {
 		o := bitOptions(dense(1))
+		o.Precision = precision
 		o.Batch, o.Seq, o.Accumulate, o.EvalEvery = 10, 64, 1, bitSteps // 640 rows: five chunks of 128, two and a half of 256, one and a quarter of 512
 		if testing.Short() {
 			o.Steps, o.EvalEvery = 5, 5
@@ -192,7 +200,7 @@ func TestChunksChangeNoBit(t *testing.T) {
 		for i, chunk := range []int{128, 256, 512, 640} {
 			o.HeadChunk = chunk
 			o.Recompute = compile.Recompute{Policy: []compile.Policy{compile.None, compile.Full}[i%2]}
-			t.Run(fmt.Sprintf("%s/%d", set.Name(), chunk), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", precision, chunk), func(t *testing.T) {
 				got := run(t, o, setup{device: cpuOf(set, 1+i/2)})
 				if want.losses == nil {
 					want = got

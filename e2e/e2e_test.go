@@ -2,6 +2,8 @@
 //
 //	timeline_test.go   on ref, what the counting allocator holds is what Timeline says, at every instruction
 //	bits_test.go       the loss has the same bits whatever the memory techniques, threads, chunks and division among ranks are
+//	matrix_test.go     in every precision and set of kernels, stopped and resumed, and the bytes are those that were planned
+//	alloc_test.go      from its second run on, a program allocates nothing on the Go heap
 //	poison_test.go     and whether dead memory is overwritten or not
 //	generate_test.go   the tokens are the same whatever blocks, chunks, batch-mates and preemption are
 //	curve_test.go      every kernel set trains along PyTorch's curves

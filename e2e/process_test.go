@@ -68,18 +68,38 @@ type planned struct {
 	} `json:"plans"`
 }
 
-// described is an environment in which auto decides by a described machine, not by how fast this one is just now.
-func described() []string { return append(os.Environ(), "LOADLINE_MACHINE="+cost.Laptop2().Name) }
-
 // command runs it to its end and reads its document.
 func command(t *testing.T, doc any, args ...string) {
+	t.Helper()
+	commandOn(t, "", doc, args...)
+}
+
+// hidden are settings of GODEBUG that hide instructions of a CPU from a process, and so leave it fewer kernels: AVX2's, and generic ones.
+// Where a CPU has no AVX-512 the first changes nothing.
+const (
+	onlyAVX2    = "cpu.avx512f=off"
+	onlyGeneric = "cpu.avx2=off"
+)
+
+// environ is that of a process from which some of the CPU is hidden, and in which auto decides by a described machine, not by how fast
+// this one is just now.
+func environ(hide string) []string {
+	e := append(os.Environ(), "LOADLINE_MACHINE="+cost.Laptop2().Name)
+	if hide == "" {
+		return e
+	}
+	return append(e, "GODEBUG="+hide)
+}
+
+// commandOn is command on a CPU of which some is hidden.
+func commandOn(t *testing.T, hide string, doc any, args ...string) {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), path, append(args, "--json", "--quiet")...)
-	c.Env = described()
+	c.Env = environ(hide)
 	var out, text bytes.Buffer
 	c.Stdout, c.Stderr = &out, &text
 	if err := c.Run(); err != nil {
@@ -91,10 +111,10 @@ func command(t *testing.T, doc any, args ...string) {
 }
 
 // peakOf asks plan what a run needs.
-func peakOf(t *testing.T, args ...string) mem.Bytes {
+func peakOf(t *testing.T, hide string, args ...string) mem.Bytes {
 	t.Helper()
 	var p planned
-	command(t, &p, append([]string{"plan"}, args...)...)
+	commandOn(t, hide, &p, append([]string{"plan"}, args...)...)
 	if len(p.Plans) == 0 || p.Plans[0].Peak == 0 {
 		t.Fatalf("plan %v: got %+v", args, p)
 	}
@@ -108,22 +128,33 @@ func TestProcessKeepsItsLimit(t *testing.T) {
 	const steps = "4"
 	preset := []string{"--preset", "llama-tiny", "--steps", steps, "--lr", "0.003"}
 	up := func(n mem.Bytes) mem.Bytes { return (n + mem.MiB - 1) / mem.MiB * mem.MiB }
-	none, full := peakOf(t, append(preset, "--recompute", "none")...), peakOf(t, append(preset, "--recompute", "full")...)
+	none, full := peakOf(t, "", append(preset, "--recompute", "none")...), peakOf(t, "", append(preset, "--recompute", "full")...)
 	settings := []struct {
 		name  string
 		limit mem.Bytes // 0 is what plan says
 		args  []string
-		like  int // the setting whose losses it has; −1 where another number of ranks sums in another order
+		like  int    // the setting whose losses it has; −1 where another number of ranks sums in another order, or something else is computed
+		hide  string // of the CPU
 	}{
-		{"recompute none", none, []string{"--recompute", "none"}, 0},
-		{"recompute full", full, []string{"--recompute", "full"}, 0},
-		{"recompute tags", 0, []string{"--recompute", "norm,mlp.act"}, 0},
-		{"recompute auto, half way", full + (none-full)/2, []string{"--recompute", "auto"}, 0},
-		{"recompute auto, below full", full - 2*mem.MiB, []string{"--recompute", "auto"}, 0},
-		{"offload to a file", 0, []string{"--offload", "activations"}, 0},
-		{"one thread", none, []string{"--threads", "1"}, 0},
-		{"ZeRO-1 on 2 ranks", 0, []string{"--ranks", "2", "--zero", "1", "--batch", "4"}, -1},
-		{"ZeRO-3 on 2 ranks", 0, []string{"--ranks", "2", "--zero", "3", "--batch", "4"}, 7},
+		{"recompute none", none, []string{"--recompute", "none"}, 0, ""},
+		{"recompute full", full, []string{"--recompute", "full"}, 0, ""},
+		{"recompute tags", 0, []string{"--recompute", "norm,mlp.act"}, 0, ""},
+		{"recompute auto, half way", full + (none-full)/2, []string{"--recompute", "auto"}, 0, ""},
+		{"recompute auto, below full", full - 2*mem.MiB, []string{"--recompute", "auto"}, 0, ""},
+		{"offload to a file", 0, []string{"--offload", "activations"}, 0, ""},
+		{"one thread", none, []string{"--threads", "1"}, 0, ""},
+		{"ZeRO-1 on 2 ranks", 0, []string{"--ranks", "2", "--zero", "1", "--batch", "4"}, -1, ""},
+		{"ZeRO-3 on 2 ranks", 0, []string{"--ranks", "2", "--zero", "3", "--batch", "4"}, 7, ""},
+		{"bf16", 0, []string{"--precision", "bf16"}, -1, ""},
+		{"bf16, recompute full, one thread", 0, []string{"--precision", "bf16", "--recompute", "full", "--threads", "1"}, 9, ""},
+		{"fp16", 0, []string{"--precision", "fp16"}, -1, ""},
+		{"fp16, recompute tags, offload to a file", 0, []string{"--precision", "fp16", "--recompute", "norm", "--offload", "activations"}, 11, ""},
+		{"fp32, AVX2", 0, []string{"--recompute", "full"}, -1, onlyAVX2},
+		{"bf16, AVX2", 0, []string{"--precision", "bf16"}, -1, onlyAVX2},
+		{"fp16, AVX2, recompute full", 0, []string{"--precision", "fp16", "--recompute", "full"}, -1, onlyAVX2},
+		{"fp32, generic", 0, []string{"--seq", "32", "--batch", "2"}, -1, onlyGeneric},
+		{"bf16, generic, recompute full", 0, []string{"--precision", "bf16", "--seq", "32", "--batch", "2", "--recompute", "full"}, -1, onlyGeneric},
+		{"fp16, generic", 0, []string{"--precision", "fp16", "--seq", "32", "--batch", "2"}, -1, onlyGeneric},
 	}
 	if testing.Short() {
 		settings = settings[:2]
@@ -134,11 +165,11 @@ func TestProcessKeepsItsLimit(t *testing.T) {
 			args := append(slices.Clone(preset), s.args...)
 			limit := s.limit
 			if limit == 0 {
-				limit = peakOf(t, args...)
+				limit = peakOf(t, s.hide, args...)
 			}
 			limit = up(limit)
 			d := &docs[i]
-			command(t, d, append([]string{"train", "--out", filepath.Join(t.TempDir(), "run"), "--save-every", "0", "--memory", fmt.Sprint(int64(limit))}, args...)...)
+			commandOn(t, s.hide, d, append([]string{"train", "--out", filepath.Join(t.TempDir(), "run"), "--save-every", "0", "--memory", fmt.Sprint(int64(limit))}, args...)...)
 			t.Logf("limit %v, predicted %v, ledger %v, resident %v", d.Limit, d.Predicted, d.Ledger, d.RSS)
 			if d.Limit != limit || d.Predicted != d.Ledger || d.Predicted > limit || d.Predicted == 0 {
 				t.Errorf("got a limit of %d bytes, %d predicted, %d in the ledger, want the limit %d and the same bytes within it", d.Limit, d.Predicted, d.Ledger, limit)
@@ -174,7 +205,7 @@ func TestProcessKeepsItsLimit(t *testing.T) {
 
 // killed starts the command and kills it, as kill -9 does, when it has reported a number of events and a while has passed; it returns the
 // number of events that it had reported by then. A command that ends before is an error.
-func killed(t *testing.T, events int, after time.Duration, args ...string) int {
+func killed(t *testing.T, hide string, events int, after time.Duration, args ...string) int {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -188,7 +219,7 @@ func killed(t *testing.T, events int, after time.Duration, args ...string) int {
 	ctx, kill := context.WithCancel(t.Context()) // Cancel kills the process
 	defer kill()
 	c := exec.CommandContext(ctx, path, append(args, "--quiet", "--events", "/dev/fd/3")...)
-	c.Env = described()
+	c.Env = environ(hide)
 	var text bytes.Buffer
 	c.Stderr, c.ExtraFiles = &text, []*os.File{to}
 	if err := c.Start(); err != nil {
@@ -212,7 +243,7 @@ func killed(t *testing.T, events int, after time.Duration, args ...string) int {
 	return n
 }
 
-// A run that is killed at ten random moments (as it starts, computes and saves), and resumed each time, ends with the losses and weights
+// A run that is killed at random moments (as it starts, computes and saves), seventeen in all, and resumed each time, ends with the losses and weights
 // of the run that nothing stopped.
 func TestKilledRunIsTheSame(t *testing.T) {
 	seed := rand.Uint64()
@@ -222,19 +253,23 @@ func TestKilledRunIsTheSame(t *testing.T) {
 		name  string
 		kills int
 		args  []string
+		hide  string // of the CPU
 	}{
-		{"one rank", 10, []string{"--preset", "llama-tiny", "--batch", "4", "--recompute", "full"}},
-		{"two ranks", 4, []string{"--preset", "moe-tiny", "--batch", "2", "--ranks", "2", "--zero", "3"}},
+		{"one rank", 5, []string{"--preset", "llama-tiny", "--batch", "4", "--recompute", "full"}, ""},
+		{"two ranks", 4, []string{"--preset", "moe-tiny", "--batch", "2", "--ranks", "2", "--zero", "3"}, ""},
+		{"bf16", 3, []string{"--preset", "moe-tiny", "--batch", "2", "--precision", "bf16", "--offload", "activations"}, ""},
+		{"fp16, AVX2", 3, []string{"--preset", "llama-tiny", "--batch", "4", "--precision", "fp16", "--recompute", "auto"}, onlyAVX2},
+		{"fp32, generic", 2, []string{"--preset", "llama-tiny", "--batch", "1", "--seq", "32"}, onlyGeneric},
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			if testing.Short() {
-				run.kills = 2
+				run.kills = min(run.kills, 2)
 			}
 			// Enough steps for all kills, also where a few are made after the last that it is let report.
 			steps := fmt.Sprint(run.kills*7 + 10)
 			args := append([]string{"train", "--seq", "64", "--steps", steps, "--save-every", "2"}, run.args...)
 			var want, got document
-			command(t, &want, append(args, "--out", filepath.Join(t.TempDir(), "run"))...)
+			commandOn(t, run.hide, &want, append(args, "--out", filepath.Join(t.TempDir(), "run"))...)
 			out := filepath.Join(t.TempDir(), "run")
 			args = append(args, "--out", out, "--resume", out)
 			reported := 0
@@ -243,14 +278,14 @@ func TestKilledRunIsTheSame(t *testing.T) {
 				if events == 0 { // somewhere from its first instruction to its first step
 					after = time.Duration(random.Int64N(int64(60 * time.Millisecond)))
 				}
-				n := killed(t, events, after, args...)
+				n := killed(t, run.hide, events, after, args...)
 				reported += n
 				t.Logf("kill %d: after %d events, %d in all", k+1, events, n)
 			}
 			if reported == 0 {
 				t.Error("no kill came after the start")
 			}
-			command(t, &got, args...)
+			commandOn(t, run.hide, &got, args...)
 			sameBits(t, "losses", got.Losses, want.Losses)
 			if !bytes.Equal(modelFile(t, got.Checkpoint), modelFile(t, want.Checkpoint)) {
 				t.Error("trained weights differ")

@@ -79,10 +79,10 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	t2 := &trainFlags{}
 	one := &cobra.Command{Use: c.Use}
 	t2.register(one)
-	flags := [][2]string{{"preset", t.preset}, {"model", t.model}}
+	flags := [][2]string{{"preset", t.preset}, {"model", t.model}, {"machine", t.machine}}
 	if q.Task != search.Serve {
 		flags = append(flags, [2]string{"seq", fmt.Sprint(q.Seq)}, [2]string{"batch", fmt.Sprint(x.MicroBatch)}, [2]string{"accumulate", fmt.Sprint(x.Accumulate)},
-			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"machine", t.machine}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})
+			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})
 	}
 	for _, f := range flags {
 		if f[1] == "" {

@@ -95,19 +95,35 @@ func (d *decoder) count(what string, bytes, most int64) int64 {
 	return int64(n)
 }
 
-// text reads a string of at most so many bytes.
+// text reads a string of at most so many bytes; what is "bytes of" it.
 func (d *decoder) text(what string, most int64) string {
-	n := d.count("bytes of a "+what, 1, most)
-	if n <= int64(len(d.buf)) {
-		return string(d.take(int(n)))
-	}
-	var b strings.Builder // grows with what was read
-	for n > 0 && d.err == nil {
+	var b strings.Builder
+	d.textInto(&b, what, most)
+	return b.String()
+}
+
+// textInto appends a string to what was read.
+func (d *decoder) textInto(b *strings.Builder, what string, most int64) {
+	for n := d.count(what, 1, most); n > 0 && d.err == nil; {
 		p := d.take(int(min(n, int64(len(d.buf)))))
 		b.Write(p)
 		n -= int64(len(p))
 	}
-	return b.String()
+}
+
+// texts reads n strings, which share their memory: vocabularies have hundreds of thousands.
+func (d *decoder) texts(n int64) []string {
+	var b strings.Builder
+	ends := []uint32{} // a header is shorter than 2³² bytes
+	for i := int64(0); i < n && d.err == nil; i++ {
+		d.textInto(&b, "bytes of a string", maxStringBytes)
+		ends = append(ends, uint32(b.Len()))
+	}
+	all, texts, from := b.String(), make([]string, len(ends)), uint32(0)
+	for i, end := range ends {
+		texts[i], from = all[from:end], end
+	}
+	return texts
 }
 
 func (d *decoder) header(h *Header) error {
@@ -147,7 +163,7 @@ func (d *decoder) header(h *Header) error {
 }
 
 func (d *decoder) key(h *Header, seen map[string]bool) {
-	key := d.text("key", maxKeyBytes)
+	key := d.text("bytes of a key", maxKeyBytes)
 	value := d.value(key)
 	switch {
 	case d.err != nil:
@@ -197,11 +213,7 @@ func (d *decoder) value(key string) any {
 	case kindF64:
 		return list(d, n, 8, func(p []byte) float64 { return math.Float64frombits(d.order.Uint64(p)) })
 	}
-	texts := []string{}
-	for i := int64(0); i < n && d.err == nil; i++ {
-		texts = append(texts, d.text("string", maxStringBytes))
-	}
-	return texts
+	return d.texts(n)
 }
 
 // list reads n values of so many bytes each. It grows with what was read.
@@ -244,14 +256,14 @@ func (d *decoder) scalar(key string, kind uint32) any {
 	case kindF64:
 		return math.Float64frombits(d.u64())
 	case kindString:
-		return d.text("string", maxStringBytes)
+		return d.text("bytes of a string", maxStringBytes)
 	}
 	d.fail("key %q: kind %d is not known", key, kind)
 	return nil
 }
 
 func (d *decoder) tensor(h *Header, seen map[string]bool) {
-	i := Info{Name: d.text("tensor's name", maxNameBytes)}
+	i := Info{Name: d.text("bytes of a tensor's name", maxNameBytes)}
 	dims := d.u32()
 	if d.err == nil && dims > maxDims {
 		d.fail("tensor %q: has %d dimensions, want at most %d", i.Name, dims, maxDims)

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+
+	"loadline/tensor/quant"
 )
 
 // ggufWriter builds a header, as gguf-py's GGUFWriter lays it out.
 type ggufWriter struct {
 	keys, tensors  bytes.Buffer
 	nKeys, nTensor uint64
+	end            uint64 // of the tensors
 }
 
 func put(b *bytes.Buffer, values ...any) {
@@ -58,9 +61,19 @@ func (w *ggufWriter) texts(key string, n int) {
 	w.nKeys++
 }
 
-func (w *ggufWriter) tensor(name string, kind uint32, dims ...uint64) {
-	put(&w.tensors, name, uint32(len(dims)), dims, kind, uint64(0))
+// tensor lists a tensor; one of a type in blocks whose rows are no whole blocks becomes F16, as in llama.cpp.
+func (w *ggufWriter) tensor(name string, kind quant.Type, dims ...uint64) {
+	if dims[0]%uint64(kind.BlockElems()) != 0 {
+		kind = quant.F16
+	}
+	n := int64(1)
+	for _, d := range dims {
+		n *= int64(d)
+	}
+	bytes, _ := kind.Bytes(n)
+	put(&w.tensors, name, uint32(len(dims)), dims, kind, w.end)
 	w.nTensor++
+	w.end += (uint64(bytes) + 31) &^ 31
 }
 
 func (w *ggufWriter) bytes() []byte {

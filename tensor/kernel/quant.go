@@ -14,12 +14,12 @@ const QuantGroup = 32
 
 // quantGroupBytes is what a group takes: a cache line.
 //
-//	┌───────────┬────┬──────┬──────────┬──────────┬────────┬─────┐
-//	│ 32 codes  │ d  │ d·Σ  │ −8·Σ of  │ −8·Σ of  │ −8·Σ   │  0  │
-//	│ int8      │ f32│ f32  │ first 16 │ last 16  │ int32  │ 12  │
-//	└───────────┴────┴──────┴──────────┴──────────┴────────┴─────┘
+//	┌───────────┬────┬──────┬──────────┬──────────┬────────┬─────────┬─────────┬───┐
+//	│ 32 codes  │ d  │ d·Σ  │ −8·Σ of  │ −8·Σ of  │ −8·Σ   │ d·Σ of  │ d·Σ of  │ 0 │
+//	│ int8      │ f32│ f32  │ first 16 │ last 16  │ int32  │ first 16│ last 16 │ 4 │
+//	└───────────┴────┴──────┴──────────┴──────────┴────────┴─────────┴─────────┴───┘
 //
-// Σ is of codes. The sums take the zero points of weights away before a product is scaled: these are 8 times a power of two.
+// Σ is of codes. The integer sums take the zero points of weights away before a product is scaled: these are powers of two from 4 on.
 const quantGroupBytes = 64
 
 // QuantizedLen returns the bytes of rows of k elements as QuantizeRows writes them.
@@ -45,13 +45,21 @@ func (s Set) QuantizeRows(dst []byte, x []float32, rows, k, ld int) {
 
 // QuantWeights is a matrix W (N,K) of a storage format, rearranged so that one register holds the same part of 16 rows. Of each panel
 // of 16 rows it has the format's blocks one after another, each as the format's comment below draws it; a lane is the four bytes (or two)
-// of one row. It is as long as the file's rows, rounded up to whole panels; Q4_K is 2.8% longer.
+// of one row. It is as long as the file's rows, rounded up to whole panels; where six bits of scales become bytes up to 3.6% longer.
 //
-//	Q4_0  ┌ 4 registers: bytes 4j to 4j+3 of qs ┬ 16 d ┐           Q4_1  the same, then 16 m
-//	Q8_0  ┌ 8 registers: codes 4j to 4j+3, plus 128 ┬ 16 d ┐
-//	Q4_K  ┌ 16 d ┬ 16 dmin ┬ 8 × (16 scales, 16 mins), a byte each ┬ 4 × 8 registers of qs ┐
-//	Q6_K  ┌ 16 d ┬ 16 × 16 scales ┬ 2 × (16 registers of ql, 8 of qh) ┐
+//	Q4_0    ┌ 4 registers: bytes 4j to 4j+3 of qs ┬ 16 d ┐             IQ4_NL the same
+//	Q4_1    ┌ 4 registers ┬ 16 d ┬ 16 m ┐                              MXFP4 ┌ 4 registers ┬ 16 e ┐
+//	Q5_0    ┌ 4 registers ┬ top bits ┬ 16 d ┐                          Q5_1  ┌ 4 registers ┬ top bits ┬ 16 d ┬ 16 m ┐
+//	Q8_0    ┌ 8 registers: codes 4j to 4j+3, plus 128 ┬ 16 d ┐
+//	Q2_K    ┌ 16 d ┬ 16 dmin ┬ 16 × 16 scales and mins ┬ 2 × 8 registers of qs ┐
+//	Q3_K    ┌ 16 d ┬ 16 × 16 scales ┬ 8 × top bits ┬ 2 × 8 registers of qs ┐
+//	Q4_K    ┌ 16 d ┬ 16 dmin ┬ 8 × (16 scales, 16 mins) ┬ 4 × 8 registers of qs ┐
+//	Q5_K    ┌ 16 d ┬ 16 dmin ┬ 8 × (16 scales, 16 mins) ┬ 8 × top bits ┬ 4 × 8 registers of qs ┐
+//	Q6_K    ┌ 16 d ┬ 16 × 16 scales ┬ 2 × (16 registers of ql, 8 of qh) ┐
+//	IQ4_XS  ┌ 16 d ┬ 8 × 16 scales ┬ 8 × 4 registers of qs ┐
 //	F16, BF16  ┌ element k of 16 rows ┐
+//
+// Scales and mins of groups are bytes. Top bits are a register: bit j of its lane's byte i is that of element 4j+i of a group.
 type QuantWeights struct {
 	Type quant.Type
 	N, K int
@@ -65,13 +73,13 @@ type panel struct {
 	pack  func(dst, src []byte, row int)
 }
 
-// unpacked is 32 elements of 16 rows. An element is scale·(code − 8·zero8) + min.
+// unpacked is 32 elements of 16 rows. An element is scale·(code − zero) + min.
 type unpacked struct {
 	codes  [QuantPanel][QuantGroup]uint8
 	scale  [2][QuantPanel]float32 // of the first and last 16 elements
-	min    [QuantPanel]float32    // added to every element
-	zero8  int32                  // an eighth of the zero point
-	halves bool                   // the two scales differ, so each half is scaled on its own
+	min    [2][QuantPanel]float32
+	zero   int32
+	halves bool // the two scales differ, so each half is scaled on its own; else the first is for both
 	mins   bool
 }
 
@@ -84,6 +92,22 @@ func panelOf(t quant.Type) (panel, bool) {
 		return panel{32, 16 * 20, packQ4_1}, true
 	case quant.Q8_0:
 		return panel{32, 16 * 34, packQ8_0}, true
+	case quant.Q5_0:
+		return panel{32, 16 * 22, packQ5_0}, true
+	case quant.Q5_1:
+		return panel{32, 16 * 24, packQ5_1}, true
+	case quant.IQ4_NL:
+		return panel{32, 16 * 18, packQ4_0}, true
+	case quant.MXFP4:
+		return panel{32, 16 * 17, packMXFP4}, true
+	case quant.Q2_K:
+		return panel{256, 16 * 84, packQ2_K}, true
+	case quant.Q3_K:
+		return panel{256, panelQ3_K, packQ3_K}, true
+	case quant.Q5_K:
+		return panel{256, panelQ5_K, packQ5_K}, true
+	case quant.IQ4_XS:
+		return panel{256, panelIQ4_XS, packIQ4_XS}, true
 	case quant.Q4_K:
 		return panel{256, panelQ4_K, packQ4_K}, true
 	case quant.Q6_K:
@@ -152,8 +176,8 @@ func (w QuantWeights) panel(n int, p panel) []byte {
 //		for each group of 32 elements, of codes q and scale d of A, and of codes w of W {
 //			for each half of it, or the whole where W has one scale for both {
 //				s = fma(float32(Σ (w[i]−zero)·q[i]), scale·d, s)
+//				s = fma(min, d·Σ q[i], s) // where W has minima
 //			}
-//			s = fma(min, d·Σ q[i], s) // where W has minima
 //		}
 //		C[m,n] = s
 //	}
@@ -193,4 +217,9 @@ type quantTable struct {
 	// gemm multiplies rows of A, at most quantRows, lda bytes apart, by the blocks of one panel of a format, into as many columns of rows
 	// of C, ldc elements apart.
 	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
+
+	// half is gemm with float32 rows and panels of F16 or BF16.
+	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
+	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.
+	half4 func(t quant.Type, c, a []float32, b []byte, stride, k int)
 }

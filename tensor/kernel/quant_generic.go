@@ -8,7 +8,7 @@ import (
 	"loadline/tensor/quant"
 )
 
-var genericQuant = quantTable{quantize: quantizeGeneric, gemm: gemmQuantGeneric}
+var genericQuant = quantTable{quantize: quantizeGeneric, gemm: gemmQuantGeneric, half: gemmHalfGeneric}
 
 func quantizeGeneric(dst []byte, x []float32) {
 	for ; len(x) > 0; dst, x = dst[quantGroupBytes:], x[QuantGroup:] {
@@ -27,12 +27,15 @@ func quantizeGeneric(dst []byte, x []float32) {
 			dst[i] = byte(q)
 			sums[i/16] += q
 		}
+		all := sums[0] + sums[1]
 		putFloat(dst[32:], d)
-		putFloat(dst[36:], d*float32(sums[0]+sums[1]))
+		putFloat(dst[36:], d*float32(all))
 		binary.LittleEndian.PutUint32(dst[40:], uint32(-8*sums[0]))
 		binary.LittleEndian.PutUint32(dst[44:], uint32(-8*sums[1]))
-		binary.LittleEndian.PutUint32(dst[48:], uint32(-8*(sums[0]+sums[1])))
-		clear(dst[52:quantGroupBytes])
+		binary.LittleEndian.PutUint32(dst[48:], uint32(-8*all))
+		putFloat(dst[52:], d*float32(sums[0]))
+		putFloat(dst[56:], d*float32(sums[1]))
+		clear(dst[60:quantGroupBytes])
 	}
 }
 
@@ -68,18 +71,22 @@ func gemmQuantGeneric(t quant.Type, rows, cols int, c []float32, ldc int, a []by
 func (u *unpacked) multiply(c []float32, a []byte) {
 	d := float(a[32:])
 	for n := range c {
-		sums := [2]int32{int32At(a[40:]) * u.zero8, int32At(a[44:]) * u.zero8}
+		sums := [2]int32{int32At(a[40:]) / 8 * u.zero, int32At(a[44:]) / 8 * u.zero}
 		for i, code := range u.codes[n] {
 			sums[i/16] += int32(code) * int32(int8(a[i]))
 		}
-		if u.halves {
-			c[n] = fma32(float32(sums[0]), u.scale[0][n]*d, c[n])
-			c[n] = fma32(float32(sums[1]), u.scale[1][n]*d, c[n])
-		} else {
+		if !u.halves {
 			c[n] = fma32(float32(sums[0]+sums[1]), u.scale[0][n]*d, c[n])
+			if u.mins {
+				c[n] = fma32(u.min[0][n], float(a[36:]), c[n])
+			}
+			continue
 		}
-		if u.mins {
-			c[n] = fma32(u.min[n], float(a[36:]), c[n])
+		for half := range sums {
+			c[n] = fma32(float32(sums[half]), u.scale[half][n]*d, c[n])
+			if u.mins {
+				c[n] = fma32(u.min[half][n], float(a[52+4*half:]), c[n])
+			}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package kernel
 
-import "loadline/tensor/quant"
+import (
+	"math"
+
+	"loadline/tensor/quant"
+)
 
 // toLanes copies the dwords of a row's bytes to the row's lane of registers from dst on.
 func toLanes(dst, src []byte, row int) {
@@ -19,8 +23,24 @@ func (u *unpacked) unpack(t quant.Type, src []byte, step int) {
 		u.readQ4_0(src)
 	case quant.Q4_1:
 		u.readQ4_1(src)
+	case quant.Q5_0:
+		u.readQ5_0(src)
+	case quant.Q5_1:
+		u.readQ5_1(src)
 	case quant.Q8_0:
 		u.readQ8_0(src)
+	case quant.IQ4_NL:
+		u.readIQ4_NL(src)
+	case quant.MXFP4:
+		u.readMXFP4(src)
+	case quant.Q2_K:
+		u.readQ2_K(src, step)
+	case quant.Q3_K:
+		u.readQ3_K(src, step)
+	case quant.Q5_K:
+		u.readQ5_K(src, step)
+	case quant.IQ4_XS:
+		u.readIQ4_XS(src, step)
 	case quant.Q4_K:
 		u.readQ4_K(src, step)
 	case quant.Q6_K:
@@ -34,7 +54,7 @@ func packQ4_0(dst, src []byte, row int) {
 }
 
 func (u *unpacked) readQ4_0(src []byte) {
-	u.zero8 = 1
+	u.zero = 8
 	for row := range QuantPanel {
 		u.readNibbles(src, row)
 		u.scale[0][row] = halfAt(src[256:], row)
@@ -59,7 +79,7 @@ func (u *unpacked) readQ4_1(src []byte) {
 	u.mins = true
 	for row := range QuantPanel {
 		u.readNibbles(src, row)
-		u.scale[0][row], u.min[row] = halfAt(src[256:], row), halfAt(src[288:], row)
+		u.scale[0][row], u.min[0][row] = halfAt(src[256:], row), halfAt(src[288:], row)
 	}
 }
 
@@ -74,7 +94,7 @@ func packQ8_0(dst, src []byte, row int) {
 }
 
 func (u *unpacked) readQ8_0(src []byte) {
-	u.zero8 = 16
+	u.zero = 128
 	for row := range QuantPanel {
 		for i := range QuantGroup {
 			u.codes[row][i] = lane(src, row, i)
@@ -83,61 +103,87 @@ func (u *unpacked) readQ8_0(src []byte) {
 	}
 }
 
-// panelQ4_K is the bytes of 16 rows' blocks of Q4_K.
-const panelQ4_K = 32 + 32 + 8*32 + 4*512
-
-func packQ4_K(dst, src []byte, row int) {
-	copy(dst[2*row:], src[:2])
-	copy(dst[32+2*row:], src[2:4])
-	p := src[4:16]
-	for g := range 8 {
-		scale, low := p[g&3]&63, p[g&3+4]&63
-		if g >= 4 {
-			scale, low = p[g+4]&15|p[g-4]>>6<<4, p[g+4]>>4|p[g]>>6<<4
-		}
-		dst[64+32*g+row], dst[80+32*g+row] = scale, low
-	}
-	toLanes(dst[320:], src[16:144], row)
-}
-
-func (u *unpacked) readQ4_K(src []byte, step int) {
-	u.mins = true
-	qs := src[320+step/2*512:]
-	for row := range QuantPanel {
-		for i := range QuantGroup {
-			u.codes[row][i] = lane(qs, row, i) >> (step % 2 * 4) & 15
-		}
-		u.scale[0][row] = halfAt(src, row) * float32(src[64+32*step+row])
-		u.min[row] = -(halfAt(src[32:], row) * float32(src[80+32*step+row]))
-	}
-}
-
-func packQ6_K(dst, src []byte, row int) {
-	copy(dst[2*row:], src[208:210])
-	for g := range 16 {
-		dst[32+16*g+row] = src[192+g]
-	}
-	for half := range 2 {
-		to := dst[288+1536*half:]
-		toLanes(to, src[64*half:64*half+64], row)
-		toLanes(to[1024:], src[128+32*half:160+32*half], row)
-	}
-}
-
-func (u *unpacked) readQ6_K(src []byte, step int) {
-	u.zero8, u.halves = 4, true
-	from := src[288+step/4*1536:]
-	quarter := step % 4
-	for row := range QuantPanel {
-		for i := range QuantGroup {
-			low, high := lane(from, row, quarter%2*32+i), lane(from[1024:], row, i)
-			u.codes[row][i] = low>>(quarter/2*4)&15 | high>>(2*quarter)&3<<4
-		}
-		d := halfAt(src, row)
-		for half := range 2 {
-			u.scale[half][row] = d * float32(int8(src[32+16*(2*step+half)+row]))
-		}
-	}
-}
-
 func packHalf(dst, src []byte, row int) { copy(dst[2*row:], src[:2]) }
+
+// topBit stores the top bit of element i of a group in a register of them.
+func topBit(dst []byte, row, i int, bit uint8) { dst[4*row+i%4] |= bit & 1 << (i / 4) }
+
+// top reads what topBit stored.
+func top(src []byte, row, i int) uint8 { return src[4*row+i%4] >> (i / 4) & 1 }
+
+// packFive packs the nibbles and top bits of Q5_0 and Q5_1, from qh on.
+func packFive(dst, src []byte, row int) {
+	toLanes(dst, src[4:20], row)
+	for i := range QuantGroup {
+		topBit(dst[256:], row, i, src[i/8]>>(i%8))
+	}
+}
+
+func (u *unpacked) readFive(src []byte, row int) {
+	u.readNibbles(src, row)
+	for i := range QuantGroup {
+		u.codes[row][i] |= top(src[256:], row, i) << 4
+	}
+}
+
+func packQ5_0(dst, src []byte, row int) {
+	packFive(dst, src[2:], row)
+	copy(dst[320+2*row:], src[:2])
+}
+
+func (u *unpacked) readQ5_0(src []byte) {
+	u.zero = 16
+	for row := range QuantPanel {
+		u.readFive(src, row)
+		u.scale[0][row] = halfAt(src[320:], row)
+	}
+}
+
+func packQ5_1(dst, src []byte, row int) {
+	packFive(dst, src[4:], row)
+	copy(dst[320+2*row:], src[:2])
+	copy(dst[352+2*row:], src[2:4])
+}
+
+func (u *unpacked) readQ5_1(src []byte) {
+	u.mins = true
+	for row := range QuantPanel {
+		u.readFive(src, row)
+		u.scale[0][row], u.min[0][row] = halfAt(src[320:], row), halfAt(src[352:], row)
+	}
+}
+
+// The values of four-bit codes that are looked up, plus 128.
+var (
+	valuesIQ4  = [16]uint8{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
+	valuesE2M1 = [16]uint8{128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116}
+)
+
+func (u *unpacked) readValues(src []byte, row int, values *[16]uint8) {
+	u.readNibbles(src, row)
+	for i, q := range u.codes[row] {
+		u.codes[row][i] = values[q]
+	}
+}
+
+func (u *unpacked) readIQ4_NL(src []byte) {
+	u.zero = 128
+	for row := range QuantPanel {
+		u.readValues(src, row, &valuesIQ4)
+		u.scale[0][row] = halfAt(src[256:], row)
+	}
+}
+
+func packMXFP4(dst, src []byte, row int) {
+	toLanes(dst, src[1:17], row)
+	dst[256+row] = src[0]
+}
+
+func (u *unpacked) readMXFP4(src []byte) {
+	u.zero = 128
+	for row := range QuantPanel {
+		u.readValues(src, row, &valuesE2M1)
+		// 2^(e−127), where e is 0 its half, which is no normal number; and half of that.
+		u.scale[0][row] = math.Float32frombits(max(uint32(src[256+row])<<23, 1<<22)) / 2
+	}
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // quantTypes are the formats that GemmQuant takes.
-var quantTypes = []quant.Type{quant.Q4_0, quant.Q4_1, quant.Q8_0, quant.Q4_K, quant.Q6_K}
+var quantTypes = []quant.Type{quant.Q4_0, quant.Q4_1, quant.Q5_0, quant.Q5_1, quant.Q8_0, quant.Q2_K, quant.Q3_K, quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL, quant.IQ4_XS, quant.MXFP4}
 
 // randomWeights returns rows of a file of n rows of k elements, any codes and scales.
 func randomWeights(r *rand.Rand, t quant.Type, n, k int) []byte {
@@ -29,7 +29,8 @@ func randomWeights(r *rand.Rand, t quant.Type, n, k int) []byte {
 		for i := range block { // any codes, with the scales that were found
 			block[i] = byte(r.Uint32())
 		}
-		keep := map[quant.Type][][2]int{quant.Q4_0: {{0, 2}}, quant.Q4_1: {{0, 4}}, quant.Q8_0: {{0, 2}}, quant.Q4_K: {{0, 4}}, quant.Q6_K: {{208, 210}}}
+		keep := map[quant.Type][][2]int{quant.Q4_0: {{0, 2}}, quant.Q4_1: {{0, 4}}, quant.Q5_0: {{0, 2}}, quant.Q5_1: {{0, 4}}, quant.Q8_0: {{0, 2}},
+			quant.Q2_K: {{80, 84}}, quant.Q3_K: {{108, 110}}, quant.Q4_K: {{0, 4}}, quant.Q5_K: {{0, 4}}, quant.Q6_K: {{208, 210}}, quant.IQ4_NL: {{0, 2}}, quant.IQ4_XS: {{0, 2}}, quant.MXFP4: {{0, 1}}}
 		for _, part := range keep[t] {
 			copy(block[part[0]:part[1]], scales[part[0]:])
 		}
@@ -59,11 +60,11 @@ func TestPackedWeights(t *testing.T) {
 				block := step * QuantGroup / p.elems
 				u.unpack(typ, w.panel(row, p)[block*p.bytes:][:p.bytes], step%(p.elems/QuantGroup))
 				for i, code := range u.codes[row%16] {
-					scale := u.scale[0][row%16]
-					if u.halves && i >= 16 {
-						scale = u.scale[1][row%16]
+					part := 0
+					if u.halves {
+						part = i / 16
 					}
-					got := float32(scale*float32(int32(code)-8*u.zero8)) + u.min[row%16]
+					got := float32(u.scale[part][row%16]*float32(int32(code)-u.zero)) + u.min[part][row%16]
 					if row >= n {
 						if got != 0 {
 							t.Fatalf("%v: row %d beyond the matrix has %v", typ, row, got)
@@ -158,8 +159,8 @@ func TestQuantizeRows(t *testing.T) {
 					t.Fatalf("row %d, group %d, element %d: %v is %d times %v", row, g, i, v, q, d)
 				}
 			}
-			if int(int32At(p[40:])+int32At(p[44:])) != -8*sum || int(int32At(p[48:])) != -8*sum || float(p[36:]) != float(p[32:])*float32(sum) {
-				t.Fatalf("row %d, group %d: sums % x of %d", row, g, p[32:52], sum)
+			if int(int32At(p[40:])+int32At(p[44:])) != -8*sum || int(int32At(p[48:])) != -8*sum || float(p[36:]) != float(p[32:])*float32(sum) || float(p[52:]) != float(p[32:])*float32(int32At(p[40:])/-8) || float(p[56:]) != float(p[32:])*float32(int32At(p[44:])/-8) {
+				t.Fatalf("row %d, group %d: sums % x of %d", row, g, p[32:60], sum)
 			}
 		}
 	}
@@ -237,6 +238,52 @@ func TestGemmQuant(t *testing.T) {
 	}
 }
 
+// TestGemmHalf compares every set with the generic one bit for bit, and that with a sum in float64.
+func TestGemmHalf(t *testing.T) {
+	r := newRand()
+	for _, typ := range []quant.Type{quant.F16, quant.BF16} {
+		for _, d := range [][3]int{{1, 16, 1}, {1, 150, 67}, {2, 33, 40}, {6, 20, 33}, {7, 16, 5}, {9, 70, 64}, {17, 48, 3}} {
+			m, n, k := d[0], d[1], d[2]
+			x, lda := random(r, m*(k+3)), k+3
+			values := random(r, n*k)
+			src := make([]byte, 2*n*k)
+			if err := quant.Encode(src, typ, values); err != nil {
+				t.Fatal(err)
+			}
+			quant.Decode(values, typ, src)
+			w := packedWeights(typ, src, n, k)
+			ldc := n + m%4
+			want := filled(m*ldc, guard)
+			Generic().GemmHalf(RowMajor(want, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
+			for row := range m {
+				for col := range n {
+					sum, size := 0.0, 0.0
+					for i := range k {
+						p := float64(values[col*k+i]) * float64(x[row*lda+i])
+						sum += p
+						size += math.Abs(p)
+					}
+					if e := math.Abs(float64(want[row*ldc+col]) - sum); e > float64(k)*0x1p-23*size {
+						t.Fatalf("%v %v: row %d, column %d: got %v, want %v", typ, d, row, col, want[row*ldc+col], sum)
+					}
+				}
+			}
+			for _, s := range Sets() {
+				got := filled(m*ldc, guard)
+				s.GemmHalf(RowMajor(got, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
+				if i := diffBits(got, want); i >= 0 {
+					t.Fatalf("%s %v %v: row %d, column %d: got %v, want %v", s.Name(), typ, d, i/ldc, i%ldc, got[i], want[i])
+				}
+				alone := filled(ldc, guard)
+				s.GemmHalf(RowMajor(alone, 1, n, ldc), RowMajor(x[(m-1)*lda:], 1, k, lda), w, 0)
+				if i := diffBits(alone, want[(m-1)*ldc:]); i >= 0 {
+					t.Fatalf("%s %v %v: the last row alone, column %d: got %v, want %v", s.Name(), typ, d, i, alone[i], want[(m-1)*ldc+i])
+				}
+			}
+		}
+	}
+}
+
 func filled(n int, x float32) []float32 {
 	s := make([]float32, n)
 	for i := range s {
@@ -289,6 +336,15 @@ func TestQuantAllocates(t *testing.T) {
 			}
 		}
 	}
+	w := packedWeights(quant.F16, make([]byte, 2*70*9), 70, 9)
+	x, c := random(r, 2*9), make([]float32, 2*70)
+	for _, s := range Sets() {
+		for m := 1; m <= 2; m++ {
+			if got := testing.AllocsPerRun(3, func() { s.GemmHalf(RowMajor(c, m, 70, 70), RowMajor(x, m, 9, 9), w, 0) }); got != 0 {
+				t.Errorf("%s F16 of %d rows: %v allocations", s.Name(), m, got)
+			}
+		}
+	}
 }
 
 // TestQuantPanics shows calls that no caller may make.
@@ -319,6 +375,19 @@ func TestQuantPanics(t *testing.T) {
 	}
 	if CanQuant(quant.Q4_K, 128) || CanQuant(quant.IQ1_S, 256) || !CanQuant(quant.Q6_K, 512) {
 		t.Error("CanQuant is wrong")
+	}
+}
+
+// BenchmarkPlainRead reads as many bytes as the weights of BenchmarkGemmQuant in Q4_0: the bound of a single row.
+func BenchmarkPlainRead(b *testing.B) {
+	x := make([]float32, 4096*4096*18/32/4)
+	for _, s := range Sets()[1:] {
+		b.Run(s.Name(), func(b *testing.B) {
+			b.SetBytes(int64(4 * len(x)))
+			for b.Loop() {
+				s.Max(x)
+			}
+		})
 	}
 }
 

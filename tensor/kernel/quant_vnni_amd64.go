@@ -14,19 +14,7 @@ func quantQ4_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -38,22 +26,34 @@ func quantQ4_1x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_1x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_1x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_1x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_1x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_1x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_1x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ8_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -62,22 +62,34 @@ func quantQ8_0x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ8_0x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ8_0x3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ8_0x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ8_0x5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ8_0x6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ8_0x7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ8_0x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ2_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ3_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ4_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -86,22 +98,22 @@ func quantQ4_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ4_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ4_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ4_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ4_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantQ5_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
 func quantQ6_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
@@ -110,19 +122,73 @@ func quantQ6_Kx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int,
 func quantQ6_Kx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ6_Kx3VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ6_Kx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
-func quantQ6_Kx5VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx6VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
-func quantQ6_Kx7VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
-
-//go:noescape
 func quantQ6_Kx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_NLx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantIQ4_XSx8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x1VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x2VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantMXFP4x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
+
+//go:noescape
+func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x2VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x4VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantBF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)

@@ -1,4 +1,5 @@
-// Package quant is the storage formats of weights: what the bytes of a block mean, as GGUF files have them.
+// Package quant is the storage formats of weights: what the bytes of a block mean, as GGUF files have them, and what the tensors of a
+// linear layer mean in the quantised checkpoints of Hugging Face (GPTQ, AWQ, PackedInt, Scaled, NF4; Layout says which).
 //
 // A Type stores a row of elements as blocks of a fixed number of elements in a fixed number of bytes. Decode turns blocks into
 // float32, Encode does the reverse where the format can be written here. Each format's file draws its block and pins its size at
@@ -9,7 +10,8 @@
 //     fused, on every machine.
 //   - Encode has the bits of gguf-py's quantize where that has an encoder, and else of ggml's reference encoder
 //     (quantize_row_*_ref) compiled without contraction; it refuses what is not finite and what does not fit a block's scale.
-//   - Functions keep no state and allocate nothing.
+//   - A layer whose Check passed is read without going outside its tensors.
+//   - Decode, Encode and DecodeRow keep no state and allocate nothing. They are definitions, not the way to compute with weights.
 //
 // It does not multiply (see tensor/kernel), and knows neither files nor tensors.
 //

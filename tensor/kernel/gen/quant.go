@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -17,31 +18,34 @@ const (
 	groupLow   = 40
 	groupHigh  = 44
 	groupAll   = 48
+	groupSums  = 52
 )
 
-// quantRows is the most rows of activations of a micro-kernel.
+// quantRows is the most rows of activations of a micro-kernel; there is one for each power of two up to it.
 const quantRows = 8
 
 // quantised emits micro-kernels over panels of 16 rows, and the rounding of activations.
 func quantised(wide bool) {
-	formats := []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q6_K"}
+	formats := []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"}
 	if wide {
 		set = "VNNI"
 		quantize512()
 		for _, f := range formats {
-			for rows := 1; rows <= quantRows; rows++ {
+			for rows := 1; rows <= quantRows; rows *= 2 {
 				newQuant512(f, rows)
 			}
 		}
+		quantHalves(wide)
 		return
 	}
 	set = "AVX2"
 	quantize2()
 	for _, f := range formats {
-		for rows := 1; rows <= quantRows2; rows++ {
+		for rows := 1; rows <= quantRows2; rows *= 2 {
 			newQuant2(f, rows)
 		}
 	}
+	quantHalves(wide)
 }
 
 // quantLoop begins a micro-kernel and holds what it is called with.
@@ -52,8 +56,13 @@ type quantLoop struct {
 
 func newQuantLoop(format string, rows int) *quantLoop {
 	q := &quantLoop{reg.RAX, reg.RBX, reg.RCX, reg.R8, reg.RDX, reg.RSI, reg.RDI, rows}
-	fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)")
-	Load(Param("blocks"), q.blocks)
+	if format == "F16" || format == "BF16" {
+		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int)")
+		Load(Param("k"), q.blocks)
+	} else {
+		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks int, b, a *byte, lda int, c *float32, ldc, cols int)")
+		Load(Param("blocks"), q.blocks)
+	}
 	Load(Param("b"), q.b)
 	Load(Param("a"), q.a)
 	Load(Param("lda"), q.lda)
@@ -120,4 +129,26 @@ func isWide(r reg.VecPhysical) bool { return r.Size() == 64 }
 // dotBytes is VPDPBUSD with a broadcast dword of signed bytes: dst += codes · signed.
 func dotBytes(signed Mem, codes, dst reg.VecPhysical) {
 	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Suffixes: []string{"BCST"}, Operands: []Op{signed, codes, dst}})
+}
+
+// The values of four-bit codes that are looked up, plus 128.
+var (
+	valuesIQ4  = [16]uint8{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
+	valuesE2M1 = [16]uint8{128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116}
+)
+
+// tables are those of quantValues that are made.
+var tables = map[string]Mem{}
+
+// quantValues is a table of 16 bytes.
+func quantValues(name string, values [16]uint8) Mem {
+	if m, ok := tables[name]; ok {
+		return m
+	}
+	m := GLOBL(strings.ToLower(set)+"_quant_"+name, RODATA|NOPTR)
+	for i := range 4 {
+		DATA(4*i, U32(uint32(values[4*i])|uint32(values[4*i+1])<<8|uint32(values[4*i+2])<<16|uint32(values[4*i+3])<<24))
+	}
+	tables[name] = m
+	return m
 }

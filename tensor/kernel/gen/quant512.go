@@ -1,30 +1,34 @@
 package main
 
 import (
+	"math/bits"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Registers of the kernels for 512 bits: 0–7 codes, 8–10 scales and minima of a group, 11 and 12 masks, 13 and 14 scales of a block,
-// 16–23 sums, 24–31 free.
+// Registers of the kernels for 512 bits: 0–7 codes, 8 and 9 scales of a group, 10 and 15 minima (or 15 a table of values), 11 and 12 masks,
+// 13 and 14 scales of a block, 16–23 sums, 24–31 free.
 const (
-	scale512 = 8
-	min512   = 10
-	low512   = 11
-	high512  = 12
-	d512     = 13
-	dmin512  = 14
-	sum512   = 16
-	free512  = 24
+	scale512  = 8
+	min512    = 10
+	low512    = 11
+	high512   = 12
+	d512      = 13
+	dmin512   = 14
+	values512 = 15
+	min512b   = 15
+	sum512    = 16
+	free512   = 24
 )
 
 // group512 is how the codes of a group, in registers 0 to 7, are multiplied.
 type group512 struct {
-	zero   int  // the zero point divided by eight is 1<<(zero-1); none if 0
-	halves bool // two scales, in scale512 and the register behind it
-	min    int  // 1 if min512 is added, −1 if it is taken away
+	zero   int  // the zero point, a power of two from 4 on, or 0
+	halves bool // two scales, in scale512 and the register behind it, and minima, in min512 and min512b
+	min    int  // 1 if minima are added, −1 if they are taken away
 }
 
 // quant512 is a micro-kernel that is being written.
@@ -45,36 +49,88 @@ func newQuant512(format string, rows int) {
 		VPXORD(z[sum512+r], z[sum512+r], z[sum512+r])
 	}
 	splat(0x0f0f0f0f, z[low512])
-	if format == "Q6_K" {
+	switch format {
+	case "Q6_K":
 		splat(0x30303030, z[high512])
+	case "Q5_0", "Q5_1", "Q5_K":
+		splat(0x10101010, z[high512])
+	case "Q3_K":
+		splat(0x04040404, z[high512])
+		splat(0x03030303, z[low512])
+	case "Q2_K":
+		splat(0x03030303, z[low512])
+	case "IQ4_NL", "IQ4_XS":
+		VBROADCASTI32X4(quantValues("iq4", valuesIQ4), z[values512])
+	case "MXFP4":
+		splat(0x00400000, z[d512])
+		splat(0x3f000000, z[dmin512]) // a half
+		VBROADCASTI32X4(quantValues("e2m1", valuesE2M1), z[values512])
 	}
 	Label("loop")
 	switch format {
 	case "Q4_0":
 		q.prefetch(288)
-		q.nibbles()
+		q.nibbles(q.b)
 		VCVTPH2PS(mem(q.b, 256), z[scale512])
-		q.multiply(group512{zero: 1})
+		q.multiply(group512{zero: 8})
 		ADDQ(I32(288), q.b)
 	case "Q4_1":
 		q.prefetch(320)
-		q.nibbles()
+		q.nibbles(q.b)
 		VCVTPH2PS(mem(q.b, 256), z[scale512])
 		VCVTPH2PS(mem(q.b, 288), z[min512])
 		q.multiply(group512{min: 1})
 		ADDQ(I32(320), q.b)
+	case "Q5_0":
+		q.prefetch(352)
+		q.nibbles(q.b)
+		q.topBits(mem(q.b, 256), 4)
+		VCVTPH2PS(mem(q.b, 320), z[scale512])
+		q.multiply(group512{zero: 16})
+		ADDQ(I32(352), q.b)
+	case "Q5_1":
+		q.prefetch(384)
+		q.nibbles(q.b)
+		q.topBits(mem(q.b, 256), 4)
+		VCVTPH2PS(mem(q.b, 320), z[scale512])
+		VCVTPH2PS(mem(q.b, 352), z[min512])
+		q.multiply(group512{min: 1})
+		ADDQ(I32(384), q.b)
+	case "IQ4_NL":
+		q.prefetch(288)
+		q.values(q.b)
+		VCVTPH2PS(mem(q.b, 256), z[scale512])
+		q.multiply(group512{zero: 128})
+		ADDQ(I32(288), q.b)
+	case "MXFP4":
+		q.prefetch(272)
+		q.values(q.b)
+		VPMOVZXBD(mem(q.b, 256), z[scale512])
+		VPSLLD(Imm(23), z[scale512], z[scale512])
+		VPMAXUD(z[d512], z[scale512], z[scale512])
+		VMULPS(z[dmin512], z[scale512], z[scale512])
+		q.multiply(group512{zero: 128})
+		ADDQ(I32(272), q.b)
 	case "Q8_0":
 		q.prefetch(544)
 		for j := range 8 {
 			VMOVDQU64(mem(q.b, 64*j), z[j])
 		}
 		VCVTPH2PS(mem(q.b, 512), z[scale512])
-		q.multiply(group512{zero: 5})
+		q.multiply(group512{zero: 128})
 		ADDQ(I32(544), q.b)
+	case "Q2_K":
+		q.blockTwo(false)
+	case "Q3_K":
+		q.blockTwo(true)
 	case "Q4_K":
-		q.blockQ4_K()
+		q.blockPairs(false)
+	case "Q5_K":
+		q.blockPairs(true)
 	case "Q6_K":
 		q.blockQ6_K()
+	case "IQ4_XS":
+		q.blockIQ4_XS()
 	}
 	DECQ(q.blocks)
 	JNE(LabelRef("loop"))
@@ -85,17 +141,19 @@ func newQuant512(format string, rows int) {
 }
 
 // prefetch asks for as many bytes as a block has, a while ahead. Only single rows wait for memory.
-func (q *quant512) prefetch(bytes int) {
+func (q *quantLoop) prefetch(bytes int) { q.prefetchAt(q.b, bytes) }
+
+func (q *quantLoop) prefetchAt(b reg.GPPhysical, bytes int) {
 	const ahead = 4096
 	for at := 0; q.rows == 1 && at < bytes; at += 64 {
-		PREFETCHT0(mem(q.b, ahead+at))
+		PREFETCHT0(mem(b, ahead+at))
 	}
 }
 
 // nibbles takes codes 4j from the low halves of register j of four, and 16+4j from the high.
-func (q *quant512) nibbles() {
+func (q *quant512) nibbles(b reg.GPPhysical) {
 	for j := range 4 {
-		VMOVDQU64(mem(q.b, 64*j), z[j])
+		VMOVDQU64(mem(b, 64*j), z[j])
 		VPSRLD(Imm(4), z[j], z[4+j])
 		VPANDD(z[low512], z[j], z[j])
 		VPANDD(z[low512], z[4+j], z[4+j])
@@ -106,32 +164,25 @@ func (q *quant512) nibbles() {
 func (q *quant512) multiply(g group512) {
 	for r := range q.rows {
 		acc := z[sum512+r]
+		parts, sum, part := 1, groupAll, groupSum
 		if g.halves {
-			for half := range 2 {
-				t, s := q.temp(), q.temp()
-				q.start(t, q.row(r, groupLow+4*half), g.zero)
-				for j := range 4 {
-					dotBytes(q.row(r, 16*half+4*j), z[4*half+j], t)
-				}
-				VMULPS_BCST(q.row(r, groupScale), z[scale512+half], s)
-				VCVTDQ2PS(t, t)
-				VFMADD231PS(s, t, acc)
-			}
-		} else {
+			parts, sum, part = 2, groupLow, groupSums
+		}
+		for p := range parts {
 			t, s := q.temp(), q.temp()
-			q.start(t, q.row(r, groupAll), g.zero)
-			for j := range 8 {
+			q.start(t, q.row(r, sum+4*p), g.zero)
+			for j := 8 / parts * p; j < 8/parts*(p+1); j++ {
 				dotBytes(q.row(r, 4*j), z[j], t)
 			}
-			VMULPS_BCST(q.row(r, groupScale), z[scale512], s)
+			VMULPS_BCST(q.row(r, groupScale), z[scale512+p], s)
 			VCVTDQ2PS(t, t)
 			VFMADD231PS(s, t, acc)
-		}
-		switch g.min {
-		case 1:
-			VFMADD231PS_BCST(q.row(r, groupSum), z[min512], acc)
-		case -1:
-			VFNMADD231PS_BCST(q.row(r, groupSum), z[min512], acc)
+			switch m := z[min512+(min512b-min512)*p]; g.min {
+			case 1:
+				VFMADD231PS_BCST(q.row(r, part+4*p), m, acc)
+			case -1:
+				VFNMADD231PS_BCST(q.row(r, part+4*p), m, acc)
+			}
 		}
 	}
 	q.next()
@@ -144,25 +195,69 @@ func (q *quant512) start(t reg.VecPhysical, sum Mem, zero int) {
 		return
 	}
 	VPBROADCASTD(sum, t)
-	if zero > 1 {
-		VPSLLD(Imm(uint64(zero-1)), t, t)
+	if zero < 8 {
+		VPSRAD(Imm(1), t, t)
+	}
+	if zero > 8 {
+		VPSLLD(Imm(uint64(bits.TrailingZeros(uint(zero/8)))), t, t)
 	}
 }
 
-// blockQ4_K walks over four pairs of groups; R11 is where a pair's scales are, R12 its codes.
-func (q *quant512) blockQ4_K() {
-	scales, qs, pairs := reg.R11, reg.R12, reg.R13
+// values looks up what nibbles stand for.
+func (q *quant512) values(b reg.GPPhysical) {
+	q.nibbles(b)
+	for j := range 8 {
+		VPSHUFB(z[j], z[values512], z[j])
+	}
+}
+
+// topBits adds bit j of a register of top bits to the codes of register j, as their bit to: high512 is its mask.
+func (q *quant512) topBits(from Mem, to int) {
+	top, t := z[free512+7], z[free512+6]
+	VMOVDQU64(from, top)
+	for j := range 8 {
+		from := top
+		if j < to {
+			VPSLLD(Imm(uint64(to-j)), top, t)
+			from = t
+		}
+		if j > to {
+			VPSRLD(Imm(uint64(j-to)), top, t)
+			from = t
+		}
+		q.orHigh(from, z[j])
+	}
+}
+
+// orHigh is code |= t & high: of (code, t, high) the table is 0b11111000.
+func (q *quant512) orHigh(t, code reg.VecPhysical) { VPTERNLOGD(Imm(0xF8), z[high512], t, code) }
+
+// byteScale makes r the product of 16 bytes and a block's scales.
+func (q *quant512) byteScale(bytes Mem, signed bool, d int, r reg.VecPhysical) {
+	if signed {
+		VPMOVSXBD(bytes, r)
+	} else {
+		VPMOVZXBD(bytes, r)
+	}
+	VCVTDQ2PS(r, r)
+	VMULPS(z[d], r, r)
+}
+
+// blockPairs walks over four pairs of groups of Q4_K or Q5_K: R11 is where a pair's scales are, R12 its codes, R14 its top bits.
+func (q *quant512) blockPairs(five bool) {
+	scales, qs, pairs, tops := reg.R11, reg.R12, reg.R13, reg.R14
+	bytes, codes, ahead := 2368, 320, 592
+	if five {
+		bytes, codes, ahead = 2880, 832, 720
+		LEAQ(mem(q.b, 320), tops)
+	}
 	VCVTPH2PS(mem(q.b, 0), z[d512])
 	VCVTPH2PS(mem(q.b, 32), z[dmin512])
 	LEAQ(mem(q.b, 64), scales)
-	LEAQ(mem(q.b, 320), qs)
+	LEAQ(mem(q.b, codes), qs)
 	MOVQ(I32(4), pairs)
 	Label("pair")
-	if q.rows == 1 {
-		for at := 0; at < 592; at += 64 {
-			PREFETCHT0(mem(qs, 4096+at))
-		}
-	}
+	q.prefetchAt(qs, ahead)
 	for half := range 2 {
 		for j := range 8 {
 			VMOVDQU64(mem(qs, 64*j), z[j])
@@ -171,18 +266,99 @@ func (q *quant512) blockQ4_K() {
 			}
 			VPANDD(z[low512], z[j], z[j])
 		}
-		for i, r := range []int{scale512, min512} {
-			VPMOVZXBD(mem(scales, 32*half+16*i), z[r])
-			VCVTDQ2PS(z[r], z[r])
-			VMULPS(z[d512+i], z[r], z[r])
+		if five {
+			q.topBits(mem(tops, 64*half), 4)
 		}
+		q.byteScale(mem(scales, 32*half), false, d512, z[scale512])
+		q.byteScale(mem(scales, 32*half+16), false, dmin512, z[min512])
 		q.multiply(group512{min: -1})
+	}
+	if five {
+		ADDQ(I32(128), tops)
 	}
 	ADDQ(I32(64), scales)
 	ADDQ(I32(512), qs)
 	DECQ(pairs)
 	JNE(LabelRef("pair"))
-	ADDQ(I32(2368), q.b)
+	ADDQ(I32(bytes), q.b)
+}
+
+// blockTwo walks over two halves of four groups each of Q2_K, or of Q3_K, which has top bits.
+func (q *quant512) blockTwo(three bool) {
+	scales, qs, halves, tops := reg.R11, reg.R12, reg.R13, reg.R14
+	VCVTPH2PS(mem(q.b, 0), z[d512])
+	if three {
+		LEAQ(mem(q.b, 32), scales)
+		LEAQ(mem(q.b, 288), tops)
+		LEAQ(mem(q.b, 800), qs)
+	} else {
+		VCVTPH2PS(mem(q.b, 32), z[dmin512])
+		LEAQ(mem(q.b, 64), scales)
+		LEAQ(mem(q.b, 320), qs)
+	}
+	MOVQ(I32(2), halves)
+	Label("half")
+	for quarter := range 4 {
+		q.prefetchAt(qs, 200)
+		for j := range 8 {
+			VMOVDQU64(mem(qs, 64*j), z[j])
+			if quarter > 0 {
+				VPSRLD(Imm(uint64(2*quarter)), z[j], z[j])
+			}
+			VPANDD(z[low512], z[j], z[j])
+		}
+		if three {
+			q.topBits(mem(tops, 64*quarter), 2)
+			for p := range 2 {
+				q.byteScale(mem(scales, 32*quarter+16*p), true, d512, z[scale512+p])
+			}
+			q.multiply(group512{zero: 4, halves: true})
+			continue
+		}
+		for p := range 2 { // a scale in the low half of a byte, a min in the high
+			s, m := z[scale512+p], z[min512+(min512b-min512)*p]
+			VPMOVZXBD(mem(scales, 32*quarter+16*p), s)
+			VPSRLD(Imm(4), s, m)
+			VPSLLD(Imm(28), s, s)
+			VPSRLD(Imm(28), s, s)
+			for i, r := range []reg.VecPhysical{s, m} {
+				VCVTDQ2PS(r, r)
+				VMULPS(z[d512+i], r, r)
+			}
+		}
+		q.multiply(group512{halves: true, min: -1})
+	}
+	if three {
+		ADDQ(I32(256), tops)
+	}
+	ADDQ(I32(128), scales)
+	ADDQ(I32(512), qs)
+	DECQ(halves)
+	JNE(LabelRef("half"))
+	if three {
+		ADDQ(I32(1824), q.b)
+	} else {
+		ADDQ(I32(1344), q.b)
+	}
+}
+
+// blockIQ4_XS walks over eight groups.
+func (q *quant512) blockIQ4_XS() {
+	scales, qs, groups := reg.R11, reg.R12, reg.R13
+	VCVTPH2PS(mem(q.b, 0), z[d512])
+	LEAQ(mem(q.b, 32), scales)
+	LEAQ(mem(q.b, 160), qs)
+	MOVQ(I32(8), groups)
+	Label("group")
+	q.prefetchAt(qs, 276)
+	q.values(qs)
+	q.byteScale(mem(scales, 0), true, d512, z[scale512])
+	q.multiply(group512{zero: 128})
+	ADDQ(I32(16), scales)
+	ADDQ(I32(256), qs)
+	DECQ(groups)
+	JNE(LabelRef("group"))
+	ADDQ(I32(2208), q.b)
 }
 
 // blockQ6_K walks over two halves of four groups each.
@@ -194,11 +370,7 @@ func (q *quant512) blockQ6_K() {
 	MOVQ(I32(2), halves)
 	Label("half")
 	for quarter := range 4 {
-		if q.rows == 1 {
-			for at := 0; at < 420; at += 64 {
-				PREFETCHT0(mem(qs, 4096+384*quarter+at))
-			}
-		}
+		q.prefetchAt(qs, 420)
 		for j := range 8 {
 			low, t := z[j], q.temp()
 			VMOVDQU64(mem(qs, quarter%2*512+64*j), low)
@@ -215,16 +387,12 @@ func (q *quant512) blockQ6_K() {
 				VPSRLD(Imm(2), t, t)
 			}
 			VPANDD(z[low512], low, low)
-			// low |= t & high: of (low, t, high) the table is 0b11111000.
-			VPTERNLOGD(Imm(0xF8), z[high512], t, low)
+			q.orHigh(t, low)
 		}
-		for half := range 2 {
-			s := z[scale512+half]
-			VPMOVSXBD(mem(scales, 32*quarter+16*half), s)
-			VCVTDQ2PS(s, s)
-			VMULPS(z[d512], s, s)
+		for p := range 2 {
+			q.byteScale(mem(scales, 32*quarter+16*p), true, d512, z[scale512+p])
 		}
-		q.multiply(group512{zero: 3, halves: true})
+		q.multiply(group512{zero: 32, halves: true})
 	}
 	ADDQ(I32(128), scales)
 	ADDQ(I32(1536), qs)
@@ -293,16 +461,21 @@ func quantizeSums(dst reg.Register) {
 	VMOVD(x(y[6]), reg.EAX)
 	VMOVD(x(y[7]), reg.EBX)
 	LEAL(Mem{Base: reg.RAX, Index: reg.RBX, Scale: 1}, reg.EDX)
-	VXORPS(x(y[8]), x(y[8]), x(y[8]))
-	VCVTSI2SSL(reg.EDX, x(y[8]), x(y[8]))
-	VMULSS(x(y[3]), x(y[8]), x(y[8]))
-	VMOVSS(x(y[3]), mem(dst.(reg.GPPhysical), groupScale))
-	VMOVSS(x(y[8]), mem(dst.(reg.GPPhysical), groupSum))
+	out := dst.(reg.GPPhysical)
+	VMOVSS(x(y[3]), mem(out, groupScale))
+	for _, part := range []struct {
+		r  reg.GPPhysical
+		at int
+	}{{reg.EDX, groupSum}, {reg.EAX, groupSums}, {reg.EBX, groupSums + 4}} {
+		VXORPS(x(y[8]), x(y[8]), x(y[8]))
+		VCVTSI2SSL(part.r, x(y[8]), x(y[8]))
+		VMULSS(x(y[3]), x(y[8]), x(y[8]))
+		VMOVSS(x(y[8]), mem(out, part.at))
+	}
 	for i, r := range []reg.GPPhysical{reg.EAX, reg.EBX, reg.EDX} {
 		NEGL(r)
 		SHLL(Imm(3), r)
-		MOVL(r, mem(dst.(reg.GPPhysical), groupLow+4*i))
+		MOVL(r, mem(out, groupLow+4*i))
 	}
-	MOVL(U32(0), mem(dst.(reg.GPPhysical), 52))
-	MOVQ(I32(0), mem(dst.(reg.GPPhysical), 56))
+	MOVL(U32(0), mem(out, 60))
 }

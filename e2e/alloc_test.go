@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+
+	"loadline/compile"
+	"loadline/device"
+	"loadline/mem"
+	"loadline/model"
+	"loadline/train"
+)
+
+// counted is a device that counts what its programs allocate on the Go heap, from the second run of each on.
+type counted struct {
+	device.Device
+	runs, mallocs map[string]uint64
+}
+
+// Open opens a session of the device behind.
+func (c *counted) Open(j *compile.Job, e device.Env) (device.Session, error) {
+	s, err := c.Device.Open(j, e)
+	return &countedSession{s, c}, err
+}
+
+type countedSession struct {
+	device.Session
+	c *counted
+}
+
+// Run runs and counts, but for what the caller's own Sink allocates, which is given a file to write. Other goroutines' allocations count
+// too, so nothing else may be running.
+func (s *countedSession) Run(program string, a device.Args) error {
+	var before, after, sink runtime.MemStats
+	theirs := uint64(0)
+	if f := a.Sink; f != nil {
+		a.Sink = func(state string, p []byte) error {
+			runtime.ReadMemStats(&sink)
+			n := sink.Mallocs
+			err := f(state, p)
+			runtime.ReadMemStats(&sink)
+			theirs += sink.Mallocs - n
+			return err
+		}
+	}
+	runtime.ReadMemStats(&before)
+	err := s.Session.Run(program, a)
+	runtime.ReadMemStats(&after)
+	if n := s.c.runs[program]; n > 0 {
+		s.c.mallocs[program] += after.Mallocs - before.Mallocs - theirs
+	}
+	s.c.runs[program]++
+	return err
+}
+
+// From its second run on, every program of a job allocates nothing: steps, micro-batches, norms, updates, evaluations, saves; in every
+// precision, with one thread and two, and whatever is done about memory. As testing.AllocsPerRun does, it takes the mean over the runs,
+// rounded down, so that a rare allocation of the Go runtime's own does not count.
+func TestRunsAllocateNothing(t *testing.T) {
+	axes := []axis{
+		{"precision", []string{"fp32", "bf16", "fp16"}},
+		{"threads", []string{"1", "2"}},
+		{"model", []string{model.Llama, model.Mixtral, model.GPT2}},
+		{"attention", []string{"flash", "standard"}},
+		{"recompute", []string{"none", "full"}},
+		{"offload", []string{"off", "host", "disk"}},
+		{"accumulate", []string{"1", "2"}},
+		{"clip", []string{"0", "1"}},
+	}
+	programs := map[string]bool{}
+	for _, c := range cover(axes, 2, func([]int) bool { return true }) {
+		t.Run(named(axes, c), func(t *testing.T) {
+			x := cell{axes, c}
+			config := map[string]model.Config{model.Llama: dense(2), model.Mixtral: experts(2), model.GPT2: gpt2(2)}[x.value(2)]
+			o := train.Defaults(config)
+			o.Batch, o.Seq, o.Steps, o.Warmup, o.EvalEvery, o.SaveEvery, o.Keep, o.Dropout = 3, 90, 6, 1, 2, 1, 1, 0.1
+			o.Precision, o.Attention, o.Accumulate, o.Clip = x.value(0), x.value(3), x.number(6), float64(x.number(7))
+			o.Recompute = policy(t, x.value(4))
+			if o.Offload = x.value(5) != "off"; x.value(5) == "host" {
+				o.DeviceMemory = mem.GiB
+			}
+			d := &counted{newCPU(x.number(1)), map[string]uint64{}, map[string]uint64{}}
+			s := setup{device: func(int) device.Device { return d }, out: t.TempDir()}
+			execute(t, plan(t, o, s), s)
+			for _, p := range slices.Sorted(maps.Keys(d.runs)) {
+				runs := d.runs[p] - 1
+				if runs == 0 {
+					continue
+				}
+				programs[p] = true
+				if n := d.mallocs[p]; n >= runs {
+					t.Errorf("program %q makes %d allocations in %d runs", p, n, runs)
+				}
+			}
+		})
+	}
+	t.Logf("programs: %v", slices.Sorted(maps.Keys(programs)))
+	for _, p := range []string{train.StepProgram, train.MicroProgram, train.UpdateProgram, train.NormProgram, train.EvalProgram, train.SaveProgram} {
+		if !programs[p] {
+			t.Errorf("program %q did not run twice", fmt.Sprint(p))
+		}
+	}
+}
