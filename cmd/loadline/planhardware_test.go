@@ -53,7 +53,7 @@ func (d *plannerDocument) check(t *testing.T, fits bool) {
 	}
 }
 
-// ggufFile writes the header of a GGUF file of a Llama of 2 layers in Q4_0, without the tensors' bytes.
+// ggufFile writes the header of a GGUF file of a Llama of 2 layers in Q4_0; the tensors' bytes are zero.
 func ggufFile(t *testing.T) string {
 	t.Helper()
 	var b, keys, tensors bytes.Buffer
@@ -75,9 +75,14 @@ func ggufFile(t *testing.T) string {
 		put(&keys, "llama."+key, uint32(4), v)
 		n++
 	}
-	m := uint64(0)
+	m, at := uint64(0), uint64(0)
 	tensor := func(name string, dims ...uint64) {
-		put(&tensors, name, uint32(len(dims)), dims, uint32(2), uint64(0))
+		put(&tensors, name, uint32(len(dims)), dims, uint32(2), at)
+		values := uint64(1)
+		for _, d := range dims {
+			values *= d
+		}
+		at = (at + values/32*18 + 31) / 32 * 32
 		m++
 	}
 	tensor("token_embd.weight", 2048, 32000)
@@ -89,6 +94,9 @@ func ggufFile(t *testing.T) string {
 	put(&b, uint32(0x46554747), uint32(3), m, n, keys.Bytes(), tensors.Bytes())
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(b.Len()+31)/32*32+int64(at)); err != nil { // the tensors are a hole
 		t.Fatal(err)
 	}
 	return path

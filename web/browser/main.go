@@ -35,25 +35,30 @@ func main() {
 	}
 }
 
-// serve starts the explorer and returns its address.
-func serve(ctx context.Context, loadline string) (string, error) {
-	c := exec.CommandContext(ctx, loadline, "plan", "--serve=127.0.0.1:0")
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+// serve starts the explorer and returns its address, and what ends it and waits for its end.
+func serve(loadline string) (at string, stop func() error, err error) {
+	c := exec.Command(loadline, "plan", "--serve=127.0.0.1:0")
 	pipe, err := c.StdoutPipe()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	c.Stderr = os.Stderr
 	if err := c.Start(); err != nil {
-		return "", err
+		return "", nil, err
+	}
+	stop = func() error {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			return err
+		}
+		return c.Wait()
 	}
 	for s := bufio.NewScanner(pipe); s.Scan(); {
 		if at, ok := strings.CutPrefix(s.Text(), "explorer: "); ok {
 			at, _, _ = strings.Cut(at, "?")
-			return at, nil
+			return at, stop, nil
 		}
 	}
-	return "", errors.New("loadline printed no address")
+	return "", nil, errors.Join(errors.New("loadline printed no address"), stop())
 }
 
 // page is one tab, and what went wrong in it.
@@ -94,6 +99,7 @@ type look struct {
 	Line                   float64   // from the top of the plot
 	Top                    float64   // of the first bar's highest segment
 	Named                  bool      // every control has a name for assistive technology
+	High                   float64   // of the plot
 	Wide                   float64   // how much wider the page is than its window
 	Asked                  []string  // everything that was fetched
 }
@@ -107,6 +113,7 @@ const looks = `(() => {
     Bars: document.querySelectorAll('.bar').length, Heights: segments.map(r => r.height), Line: plot ? document.querySelector('.limit').getBoundingClientRect().top - top : 0,
     Top: Math.min(...segments.filter(r => r.height > 0).map(r => r.top)) - top,
     Named: controls.every(c => c.labels?.length || c.getAttribute('aria-label') || c.textContent.trim()), Wide: document.documentElement.scrollWidth - innerWidth,
+    High: plot ? plot.getBoundingClientRect().height : 0,
     Asked: performance.getEntriesByType('resource').map(e => e.name),
   };
 })()`
@@ -167,22 +174,26 @@ func (p *page) shoot(name, query string, wide, high int64, dark bool) error {
 		return err
 	}
 	p.own(l)
+	if l.Bars > 0 && l.High < 150 {
+		p.fault("%s: the plot is %g pixels high", name, l.High)
+	}
 	if l.Wide > 1 {
 		p.fault("%s: the page is %g pixels wider than a window of %d", name, l.Wide, wide)
 	}
 	return os.WriteFile(filepath.Join(p.out, name+".png"), png, 0o644)
 }
 
-func run(loadline, chromium, out string) error {
+func run(loadline, chromium, out string) (err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	at, err := serve(ctx, loadline)
+	at, end, err := serve(loadline)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.WindowSize(1400, 1000),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")) // no network
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)

@@ -234,7 +234,7 @@ function draw() {
   const plan = answer.plans[chosen];
   verdict.className = answer.fits ? '' : 'over';
   verdict.replaceChildren(
-    el('h2', {}, el('b', {}, answer.fits ? 'Fits' : 'Does not fit'), `: ${bytes(plan.peak_bytes)} of ${bytes(answer.limit_bytes)} a card`),
+    el('h2', {}, el('b', {}, answer.fits ? 'Fits' : 'Does not fit'), answer.fits || plan.peak_bytes > answer.limit_bytes ? `: ${bytes(plan.peak_bytes)} of ${bytes(answer.limit_bytes)} a card` : plan.host_bytes > 0 ? ' into host memory' : ': too near the line'),
     el('div', { class: 'figures' }, figureOf(number(plan.tokens_per_second), 'tokens a second'), figureOf(seconds(plan.step_seconds), state.task === 'serve' ? 'between tokens' : 'a step'),
       figureOf(`${(100 * plan.oom_chance).toFixed(plan.oom_chance > 0.1 ? 0 : 1)}%`, 'chance to run out')),
     el('p', {}, `${answer.fits ? 'Next step up: ' : ''}${answer.next}.`));
