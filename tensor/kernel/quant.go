@@ -217,7 +217,8 @@ type quantTable struct {
 	// gemm multiplies rows of A, at most quantRows, lda bytes apart, by the blocks of one panel of a format, into as many columns of rows
 	// of C, ldc elements apart.
 	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
-
+	// grouped is gemm with panels of GroupedWeights, groups of so many times 32 elements.
+	grouped func(bits, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, groups, steps int)
 	// half is gemm with float32 rows and panels of F16 or BF16.
 	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
 	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.
