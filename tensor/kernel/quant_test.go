@@ -452,6 +452,25 @@ func BenchmarkPlainRead(b *testing.B) {
 	}
 }
 
+// BenchmarkPack measures the rearranging of weights at load: bytes are of the file's.
+func BenchmarkPack(b *testing.B) {
+	r := newRand()
+	for _, typ := range append(quantTypes, quant.F16) {
+		const n, k = 512, 1024
+		src := make([]byte, n*k/typ.BlockElems()*typ.BlockBytes())
+		for i := range src {
+			src[i] = byte(r.Uint32())
+		}
+		w := packedWeights(typ, src, n, k)
+		b.Run(typ.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				w.Pack(src, 0)
+			}
+		})
+	}
+}
+
 // BenchmarkGemmQuant measures rows × a matrix of 4096 × 4096: bytes are of packed weights, once a call.
 func BenchmarkGemmQuant(b *testing.B) {
 	r := newRand()
