@@ -37,7 +37,7 @@ var ranks = [][]string{
 	{"device/devicetest"},
 	{"data/corpus", "data/jsonl", "data/parquet"},
 	{"data"},
-	{"serve/kvcache", "serve/sample", "train/checkpoint"},
+	{"serve/chat", "serve/kvcache", "serve/sample", "train/checkpoint"},
 	{"serve/sched"},
 	{"serve", "train"},
 	{"planner/hardware", "planner/probe", "planner/shape"},

@@ -15,8 +15,8 @@ type AutocastOptions struct {
 // Autocast puts a forward graph into a compute type (Micikevicius et al., arXiv 1710.03740): weights of two or more axes
 // and all that is computed from them are stored in it, and so are the gradients of activations. What stays f32: weights of
 // one axis, row statistics, routers (their weights, their logits, and what those are computed from), logits of a cross-entropy that is not
-// fused, losses, and the gradients of weights; sums inside an operation are f32 as before. Train keeps an f32 master of every narrow weight. It runs after Fuse and
-// before Train.
+// fused, losses, and the gradients of weights; sums inside an operation are f32 as before. Train keeps an f32 master of every narrow
+// weight unless it is told not to. It runs after Fuse and before Train.
 func Autocast(g *graph.Graph, o AutocastOptions) (*graph.Graph, error) {
 	switch o.Compute {
 	case dtype.F32:

@@ -23,7 +23,7 @@ func TestDocument(t *testing.T) {
 	rep := score.Score(rows, cards)
 	speeds, _ := score.Speeds(rows, cards, table)
 	plot := score.Plot(rep)
-	text := score.Document(rep, speeds, "planner-accuracy.svg", strings.Fields(suspect), "duplicates of others, values below the states alone, options that were not recorded")
+	text := score.Document(rep, speeds, score.PlotName, strings.Fields(suspect))
 	for name, want := range map[string]string{"../docs/planner-accuracy.md": text, "../docs/planner-accuracy.svg": plot} {
 		if *update {
 			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {

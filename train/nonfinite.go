@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
+	"loadline/compile"
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/tensor/dtype"
@@ -20,12 +23,20 @@ type NonFiniteError struct {
 
 	Tensor   string // the weight that is not finite, the first in the model's order; empty if none was found
 	Gradient bool   // not the weight is meant but its gradient, and the first on the way back through the model
+	Computed string // weights are finite: what is the first that a step makes of them that is not; empty if that was not looked for
+}
+
+// prober is a session that can tell which instruction of a program is the first to make something that is not finite, or how many there are.
+type prober interface {
+	FirstNonFinite(program string) (int, error)
 }
 
 // Error returns one line.
 func (e *NonFiniteError) Error() string {
 	s := fmt.Sprintf("train: step %d: %s is %v", e.Step, e.What, e.Value)
 	switch {
+	case e.Computed != "":
+		s += "; the first value that is not finite is " + e.Computed
 	case e.Gradient:
 		s += fmt.Sprintf("; the first gradient that is not finite is that of %q", e.Tensor)
 	case e.Tensor != "":
@@ -76,56 +87,92 @@ func (t *Trainer) overflow(r *StepResult, err error) error {
 }
 
 // nonFinite makes an error, with the newest checkpoint and, if States have not been updated from what was not finite, the tensor it comes
-// from: the first weight that is not finite or, where gradients are kept, the first of them on the way back. Ranks, which have the same
-// losses and norms, all call it, and find what any of them holds.
+// from: the first weight that is not finite; else, of a loss, what is first computed that is not; else, where gradients are kept, the first of
+// them on the way back. Ranks, which have the same losses and norms, all call it, and find what any of them holds.
 func (t *Trainer) nonFinite(step int64, what string, value float32, updated bool) error {
 	e := &NonFiniteError{Step: step, What: what, Value: value, Checkpoint: t.last}
 	if updated {
 		return e
 	}
-	var suspects []*state
-	all := t.job.states
-	for i := range all {
-		if s := &all[i]; s.purpose == mem.Weights {
-			suspects = append(suspects, s)
+	var weights, grads []*state
+	for i := range t.job.states {
+		switch s := &t.job.states[i]; s.purpose {
+		case mem.Weights:
+			weights = append(weights, s)
+		case mem.Grads:
+			grads = append(grads, s)
 		}
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if s := &all[i]; s.purpose == mem.Grads {
-			suspects = append(suspects, s)
-		}
-	}
-	first, err := t.firstNonFinite(suspects)
+	slices.Reverse(grads)
+	first, err := t.firstNonFinite(weights)
 	if err != nil {
 		return errors.Join(e, err)
 	}
-	if first < len(suspects) {
-		e.Tensor, e.Gradient = suspects[first].weight(), suspects[first].purpose == mem.Grads
+	if first < len(weights) {
+		e.Tensor = weights[first].weight()
+		return e
+	}
+	if p, ok := t.session.(prober); ok && what == "loss" && t.o.split() { // the run is over: what becomes of gradients does not matter
+		at, err := p.FirstNonFinite(MicroProgram)
+		if at, err = t.least(at, err); err != nil {
+			return errors.Join(e, err)
+		}
+		if e.Computed = resultOf(t.job.Program(MicroProgram), at); e.Computed != "" {
+			return e
+		}
+	}
+	if first, err = t.firstNonFinite(grads); err != nil {
+		return errors.Join(e, err)
+	}
+	if first < len(grads) {
+		e.Tensor, e.Gradient = grads[first].weight(), true
 	}
 	return e
 }
 
-// firstNonFinite is the place of the first State that is not finite on some rank, or their number.
-func (t *Trainer) firstNonFinite(suspects []*state) (int, error) {
-	first := len(suspects)
-	var failed error
-	for i, s := range suspects {
-		bad, err := t.hasNonFinite(s)
-		if bad || err != nil {
-			first, failed = i, err
+// resultOf describes what an instruction makes; "" where there is none.
+func resultOf(p *compile.Program, at int) string {
+	if at >= len(p.Instrs) {
+		return ""
+	}
+	in := &p.Instrs[at]
+	name := in.Op.Kind()
+	for _, o := range in.Out {
+		if o.Buffer >= 0 {
+			value, _, _ := strings.Cut(p.Buffers[o.Buffer].Name, "#") // which one of that name the layer tells
+			name = value + ", made by " + name
 			break
 		}
 	}
-	if t.group.Size() > 1 {
-		mine, theirs := binary.LittleEndian.AppendUint32(nil, uint32(first)), make([]byte, 4*t.group.Size()) //mem:ok four bytes a rank
-		if err := t.group.AllGatherBytes(theirs, mine); err != nil {
-			return first, errors.Join(failed, err)
-		}
-		for i := 0; i < len(theirs); i += 4 {
-			first = min(first, int(binary.LittleEndian.Uint32(theirs[i:])))
+	if in.Layer >= 0 {
+		name += fmt.Sprintf(" in layer %d", in.Layer)
+	}
+	return name
+}
+
+// firstNonFinite is the place of the first State that is not finite on some rank, or their number.
+func (t *Trainer) firstNonFinite(suspects []*state) (int, error) {
+	for i, s := range suspects {
+		if bad, err := t.hasNonFinite(s); bad || err != nil {
+			return t.least(i, err)
 		}
 	}
-	return first, failed
+	return t.least(len(suspects), nil)
+}
+
+// least is the least of what all ranks give, each of which has no less than 0.
+func (t *Trainer) least(mine int, failed error) (int, error) {
+	if t.group.Size() == 1 {
+		return mine, failed
+	}
+	all := make([]byte, 4*t.group.Size()) //mem:ok four bytes a rank
+	if err := t.group.AllGatherBytes(all, binary.LittleEndian.AppendUint32(nil, uint32(mine))); err != nil {
+		return mine, errors.Join(failed, err)
+	}
+	for i := 0; i < len(all); i += 4 {
+		mine = min(mine, int(binary.LittleEndian.Uint32(all[i:])))
+	}
+	return mine, failed
 }
 
 // hasNonFinite reads what this rank holds of a State through the buffer of tokens, which nobody needs any more: the run is over.

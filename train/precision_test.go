@@ -421,3 +421,48 @@ func TestOverflowInAShard(t *testing.T) {
 		}
 	}
 }
+
+// Where weights are finite and what is computed from them is not, the first result that is not is named, whichever rank makes it.
+func TestOverflowOfActivations(t *testing.T) {
+	for ranks := 1; ranks <= 2; ranks++ {
+		o := options(tiny())
+		o.Precision, o.Batch, o.Ranks = "fp16", 2, ranks
+		job := planned(t, o, setup{})
+		const big = "model.layers.1.mlp.down_proj.weight"
+		for rank, err := range onRanks(t, ranks, func(g collective.Group) error {
+			tr, err := open(job, g, setup{})
+			if err != nil {
+				return err
+			}
+			p := make([]byte, 2*tr.states[big].elems())
+			for i := 0; i < len(p); i += 2 {
+				binary.LittleEndian.PutUint16(p[i:], dtype.ToF16(60000))
+			}
+			if tr.group.Rank() == ranks-1 { // the weights of ranks differ, so that one of them alone overflows
+				if err := tr.session.Write(big, 0, p); err != nil {
+					return err
+				}
+				for _, w := range []string{"gate", "up"} { // activations that are not small
+					name := "model.layers.1.mlp." + w + "_proj.weight"
+					q := make([]byte, 2*tr.states[name].elems())
+					for i := 0; i < len(q); i += 2 {
+						binary.LittleEndian.PutUint16(q[i:], dtype.ToF16(float32(1+i%3)))
+					}
+					if err := tr.session.Write(name, 0, q); err != nil {
+						return err
+					}
+				}
+			}
+			_, err = tr.Step()
+			var bad *OverflowError
+			if !errors.As(err, &bad) || bad.Tensor != "" || bad.Skips != 0 || !strings.Contains(err.Error(), "mlp.y, made by matmul in layer 1") {
+				return fmt.Errorf("got %v, want an *OverflowError about mlp.y of layer 1", err)
+			}
+			return tr.Close()
+		}) {
+			if err != nil {
+				t.Errorf("rank %d of %d: %v", rank, ranks, err)
+			}
+		}
+	}
+}

@@ -13,11 +13,13 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the speed of this machine: whole steps, or kernels alone",
+		Short: "Measure the speed of this machine: whole steps, kernels alone, what the cost model says, what recomputing costs",
 		Long: `bench measures. It prints one line for each measurement, and with --json a document whose results hold what was measured, on how many
 threads, its speed and the standard deviation of the speed.`,
 		Example: `  loadline bench train --preset bench-20m --precision bf16 --threads 2 --json
-  loadline bench kernels`,
+  loadline bench kernels
+  loadline bench cost
+  loadline bench recompute`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

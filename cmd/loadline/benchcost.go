@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"loadline/compile"
 	"loadline/cost"
 	"loadline/device/cpu"
+	"loadline/graph"
 	"loadline/model"
 	"loadline/planner/probe"
 	"loadline/tensor/kernel"
@@ -24,6 +26,7 @@ import (
 type benchCostFlags struct {
 	machine, write string
 	repeat         int
+	kinds          bool
 }
 
 func (a *app) benchCostCommand() *cobra.Command {
@@ -42,6 +45,7 @@ recompute policies, kinds of attention, precisions and threads. Nothing else sho
 	f := c.Flags()
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` to model with, as train has it")
 	f.StringVar(&b.write, "write", "", "write the machine, measured with the most threads, to `FILE`, for --machine")
+	f.BoolVar(&b.kinds, "kinds", false, "show for each setting which kinds of operation take other than modelled, largest difference first")
 	f.IntVar(&b.repeat, "repeat", 5, "least `N` measured steps of each setting")
 	return c
 }
@@ -90,6 +94,15 @@ type costResult struct {
 	Measured  float64 `json:"measured_step_seconds"` // the median
 	Error     float64 `json:"error"`                 // modelled over measured, less 1
 	Described float64 `json:"described_error"`       // the same of the machine that is described and not measured
+
+	Kinds []kindResult `json:"kinds,omitempty"` // with --kinds, by size of the difference
+}
+
+// kindResult is what operations of one kind and type take in one step.
+type kindResult struct {
+	Kind     string  `json:"kind"`
+	Modelled float64 `json:"modelled_seconds"`
+	Measured float64 `json:"measured_seconds"`
 }
 
 // costBound is how far modelled times may be from measured ones.
@@ -128,12 +141,15 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		if s.threads == 0 {
 			s.threads = most
 		}
-		r, err := s.measure(machines[s.threads], b.repeat)
+		r, err := s.measure(machines[s.threads], b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 		results = append(results, r)
 		rows = append(rows, []string{r.Test, fmt.Sprint(r.Threads), milliseconds(r.Modelled), milliseconds(r.Measured), fmt.Sprintf("%+.1f%%", 100*r.Error)})
+		for _, k := range r.Kinds[:min(4, len(r.Kinds))] {
+			rows = append(rows, []string{"  " + k.Kind, "", milliseconds(k.Modelled), milliseconds(k.Measured), fmt.Sprintf("%+.1f%%", 100*(k.Modelled/k.Measured-1))})
+		}
 		e := math.Abs(r.Error)
 		if worst, sum = max(worst, e), sum+e; e <= costBound {
 			within++
@@ -176,7 +192,7 @@ func (s costSetting) options(m cost.Machine) (train.Options, error) {
 }
 
 // measure models and measures the setting.
-func (s costSetting) measure(m cost.Machine, repeat int) (r costResult, err error) {
+func (s costSetting) measure(m cost.Machine, b *benchCostFlags) (r costResult, err error) {
 	o, err := s.options(m)
 	if err != nil {
 		return r, err
@@ -193,13 +209,38 @@ func (s costSetting) measure(m cost.Machine, repeat int) (r costResult, err erro
 		return r, err
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
-	seconds, err := timed(repeat, time.Second, func() error { _, err := rig.Step(0); return err })
+	seconds, err := timed(b.repeat, time.Second, func() error { _, err := rig.Step(0); return err })
 	if err != nil {
 		return r, err
 	}
 	r = costResult{Test: s.String(), Threads: s.threads, Modelled: rig.Job(0).Seconds(), Measured: middle(seconds)}
 	r.Error, r.Described = r.Modelled/r.Measured-1, plain.Seconds()/r.Measured-1
-	return r, nil
+	if b.kinds {
+		r.Kinds, err = byKind(rig)
+	}
+	return r, err
+}
+
+// byKind is the time of a step by kind of operation.
+func byKind(rig *probe.Rig) ([]kindResult, error) {
+	var all []kindResult
+	err := rig.Watch(0, func(_ *compile.Program, in *compile.Instr, d time.Duration) {
+		var types []graph.Type
+		for _, o := range slices.Concat(in.In, in.Out) {
+			types = append(types, o.Type)
+		}
+		key := cost.Key{Kind: in.Op.Kind(), Type: cost.TypeOf(types...)}.String()
+		i := slices.IndexFunc(all, func(k kindResult) bool { return k.Kind == key })
+		if i < 0 {
+			i, all = len(all), append(all, kindResult{Kind: key})
+		}
+		all[i].Modelled += in.Seconds
+		all[i].Measured += d.Seconds()
+	})
+	slices.SortStableFunc(all, func(x, y kindResult) int {
+		return cmp.Compare(math.Abs(y.Modelled-y.Measured), math.Abs(x.Modelled-x.Measured))
+	})
+	return all, err
 }
 
 // middle is the median.

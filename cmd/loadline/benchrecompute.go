@@ -50,7 +50,7 @@ happens on the machine meets all alike; times are medians, of ratios within a tu
 	f.Var(&b.attention, "attention", "how attention is computed")
 	f.StringVar(&b.policies, "policies", "none,full,attn.core,norm+mlp.act", "`LIST` of policies to compare with the first; + joins tags")
 	f.Var(&b.given, "given", "what of a policy auto is held to: its saved activations, or its memory at the peak")
-	f.StringVar(&b.machine, "machine", thisMachine, "`MACHINE` that auto decides by, as train has it")
+	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` that auto decides by, as train has it")
 	f.IntVar(&b.repeat, "repeat", 5, "turns")
 	return c
 }
@@ -170,7 +170,7 @@ func (a *app) turns(rig *probe.Rig, settings, n int) ([][]float64, error) {
 	for turn := range n + 1 {
 		begin := time.Now()
 		for k := range settings {
-			i := (k + turn) % settings // so that no setting always follows the same one
+			i := (k + turn) % settings // so that none is always the first
 			d, err := rig.Step(i)
 			if err != nil {
 				return nil, err

@@ -17,7 +17,7 @@ import (
 )
 
 // benchDropped are flags of train that mean nothing where nothing is read and nothing is kept.
-var benchDropped = []string{"data", "val-data", "eval-every", "out", "resume", "save-every", "keep", "ranks", "zero"}
+var benchDropped = []string{"data", "val-data", "data-field", "eval-every", "out", "resume", "save-every", "keep", "ranks", "zero"}
 
 // benchTrainFlags are those of bench train besides train's own.
 type benchTrainFlags struct {

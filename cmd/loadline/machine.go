@@ -55,9 +55,9 @@ type probeOrder struct {
 // machine finds the machine of --machine. Where the flag and its variable are silent, this machine is measured only if needed says that
 // the answer decides something; otherwise what was measured before serves, or a description.
 func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, error) {
-	asked := flag
+	asked, by := flag, "--machine"
 	if asked == "" {
-		asked = os.Getenv(machineVar)
+		asked, by = os.Getenv(machineVar), "$"+machineVar
 	}
 	switch {
 	case asked == cost.Laptop2().Name:
@@ -66,12 +66,12 @@ func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, erro
 	case exists(asked):
 		f, err := probe.Load(asked)
 		if err != nil {
-			return cost.Machine{}, advise(fmt.Errorf("--machine: %w", err), "--machine this, or a file that loadline bench cost has written")
+			return cost.Machine{}, advise(fmt.Errorf("%s: %w", by, err), "--machine this, or a file that loadline bench cost has written")
 		}
 		return f.Machine, nil
 	default:
 		known := []string{thisMachine, measureNow, cost.Laptop2().Name}
-		return cost.Machine{}, usage(didYouMean(asked, known, "--machine ", "--machine this"), "--machine %s: want %s, or a file that is there", asked, orList(known))
+		return cost.Machine{}, usage(didYouMean(asked, known, "--machine ", "--machine this"), "%s %s: want %s, or a file that is there", by, asked, orList(known))
 	}
 	key := probeKey(threads)
 	path, err := probePath(key)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,6 +121,11 @@ func TestPlanHardwareThis(t *testing.T) {
 	if !d.Fits || len(d.Plans) == 0 || !strings.Contains(r.err, "this machine, 2-core-avx2: ") || !strings.Contains(r.err, "100 GFLOP/s in f32") {
 		t.Errorf("fits %v, %d plans: %s", d.Fits, len(d.Plans), r.err)
 	}
+	d = hardwareDocument{}
+	document(t, &d, codeDone, "plan", "llama-tiny", "--hardware", "this", "--machine", cost.Laptop2().Name, "--task", "train", "--seq", "128", "--global-batch", "4")
+	if !d.Fits || d.Framework != "loadline" {
+		t.Errorf("training: fits %v under %q", d.Fits, d.Framework)
+	}
 }
 
 // bench recompute holds auto to each policy's bytes, and tells what all save and cost.
@@ -167,7 +173,14 @@ func TestCostSettings(t *testing.T) {
 	if len(seen) != 20 {
 		t.Errorf("got %d settings, want 20", len(seen))
 	}
-	r, err := costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}.measure(cost.Laptop2(), 1)
+	r, err := costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}.measure(cost.Laptop2(), &benchCostFlags{repeat: 1, kinds: true})
+	var sum float64
+	for _, k := range r.Kinds {
+		sum += k.Modelled
+	}
+	if len(r.Kinds) < 10 || math.Abs(sum/r.Modelled-1) > 1e-9 {
+		t.Errorf("%d kinds are modelled at %v, the step at %v", len(r.Kinds), sum, r.Modelled)
+	}
 	if err != nil || r.Modelled <= 0 || r.Measured <= 0 || r.Error != r.Described || r.Threads != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}

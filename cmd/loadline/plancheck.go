@@ -12,24 +12,32 @@ import (
 	"github.com/spf13/pflag"
 
 	"loadline/internal/regular"
+	"loadline/planner/hardware"
 	"loadline/planner/logcheck"
 	"loadline/planner/score"
 	"loadline/planner/search"
+	"loadline/planner/shape"
 )
 
 // scoreCommand is plan score.
 func (a *app) scoreCommand() *cobra.Command {
-	return &cobra.Command{
+	var write, leaveOut string
+	c := &cobra.Command{
 		Use:   "score FILE.csv",
 		Short: "Hold the planner's predictions against measurements",
 		Long: `plan score predicts every row of a table of measured memory and prints the errors by family: fractions, 0.03 is 3%. The rows have
 the columns system, model, arch, gpu, ranks, dtype, micro-batch, seq, parallel, metric, value, unit and extras as docs/planner-accuracy.md
-describes them; rows that its rules leave out are listed with the reason.`,
+describes them; rows that its rules leave out are listed with the reason. With --write it writes that document and its plot: predicted
+against measured, by family.`,
 		Example: `  loadline plan score planner/testdata/measured_memory.csv
-  loadline plan score mine.csv --json`,
+  loadline plan score mine.csv --json
+  loadline plan score mine.csv --write report`,
 		Args: exactlyOne("FILE.csv", "loadline plan score mine.csv"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.planScore(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.planScore(args[0], write, leaveOut) },
 	}
+	c.Flags().StringVar(&write, "write", "", "write "+score.DocumentName+" and its plot into `DIR`")
+	c.Flags().StringVar(&leaveOut, "leave-out", "", "`IDS` of rows, with commas between, that are not to be scored: "+score.Suspect)
+	return c
 }
 
 // exactlyOne wants one argument.
@@ -43,7 +51,7 @@ func exactlyOne(what, try string) cobra.PositionalArgs {
 }
 
 // planScore scores a table.
-func (a *app) planScore(path string) error {
+func (a *app) planScore(path, write, leaveOut string) error {
 	f, err := regular.Open(path)
 	if err != nil {
 		return err
@@ -56,7 +64,19 @@ func (a *app) planScore(path string) error {
 	if err != nil {
 		return err
 	}
+	left := strings.FieldsFunc(leaveOut, func(c rune) bool { return c == ',' || c == ' ' })
+	for _, id := range left {
+		if !slices.ContainsFunc(rows, func(r *score.Row) bool { return r.ID == id }) {
+			return usage("name ids of the table's first column", "--leave-out %s: %s has no row %.40q", leaveOut[:min(len(leaveOut), 40)], path, id)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r *score.Row) bool { return slices.Contains(left, r.ID) })
 	rep := score.Score(rows, cards)
+	if write != "" {
+		if err := writeScore(write, rep, rows, cards, left); err != nil {
+			return err
+		}
+	}
 	text := [][]string{{"family", "rows", "median", "p90", "bias"}}
 	for _, x := range rep.Families {
 		text = append(text, []string{x.Name, fmt.Sprint(x.Rows), percent(x.Median), percent(x.P90), fmt.Sprintf("%+.2f%%", 100*x.Bias)})
@@ -75,6 +95,24 @@ func (a *app) planScore(path string) error {
 		fmt.Fprintf(w, "  %d: %s\n", reasons[r], r)
 	}
 	return a.listed(rep)
+}
+
+// writeScore writes the document of a score and its plot.
+func writeScore(dir string, rep *score.Report, rows []*score.Row, cards *shape.Cards, left []string) error {
+	known, err := hardware.Load()
+	if err != nil {
+		return err
+	}
+	speeds, _ := score.Speeds(rows, cards, known)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return advise(fmt.Errorf("--write: %w", err), "name a directory that can be written")
+	}
+	for name, body := range map[string]string{score.DocumentName: score.Document(rep, speeds, score.PlotName, left), score.PlotName: score.Plot(rep)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
+			return advise(fmt.Errorf("--write: %w", err), "name a directory that can be written")
+		}
+	}
+	return nil
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.2f%%", 100*x) }

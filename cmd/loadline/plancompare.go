@@ -38,7 +38,7 @@ func comparable(task string) []struct {
 		flag   string
 		values []string
 	}{
-		{"framework", slices.Concat(search.Frameworks(search.Train), search.Frameworks(search.Finetune), search.Frameworks(search.Serve))},
+		{"framework", slices.Concat(search.Frameworks(search.Train), search.Frameworks(search.Finetune), search.Frameworks(search.Serve), []string{search.Own})},
 		{"precision", []string{"bf16", "fp16", "fp8"}}, {"recompute", []string{"none", "selective", "full"}}, {"quant", search.Quants()}, {"kv-type", []string{"f16", "fp8", "q8_0", "q4_0"}},
 		{"adapter", []string{"none", "lora", "qlora"}}, {"optimizer", search.Optimizers()}, {"offload", []string{"none", "optimizer", "weights"}}, {"loss-head", []string{"full", "chunked"}},
 		{"task", []string{search.Train, search.Finetune, search.Serve}}, {"objective", []string{search.Speed, search.Cost, search.Fewest}},
@@ -192,11 +192,8 @@ func (a *app) ask(c *cobra.Command, h *hardwareFlags, set [][2]string) (*planMod
 		return nil, nil, err
 	}
 	q.Factors = profile.Factors()
-	answer, err := search.Plans(q)
-	if err != nil {
-		return nil, nil, h2.nonsense(err)
-	}
-	return m, answer, nil
+	answer, err := a.plans(one, h2, t2, q)
+	return m, answer, err
 }
 
 // planCompare answers for every item of --compare, in one table.

@@ -283,17 +283,9 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 		return err
 	}
 	q.Factors = profile.Factors()
-	q.Own = t.runsHere(&q.Machine)
-	answer, err := search.Plans(q)
+	answer, err := a.plans(c, h, t, q)
 	if err != nil {
-		return h.nonsense(err)
-	}
-	if len(answer.Own) > 0 {
-		own, err := a.ownPlans(c, t, answer)
-		if err != nil {
-			return err
-		}
-		answer.Include(own)
+		return err
 	}
 	w := a.text()
 	fmt.Fprint(w, answer.Text())

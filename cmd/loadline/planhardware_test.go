@@ -273,6 +273,27 @@ func TestPlanScore(t *testing.T) {
 	if len(d.Families) < 8 || d.Skipped == nil || !strings.Contains(r.err, "rows left out") {
 		t.Errorf("got %+v, %s", d, r.err)
 	}
+	// The document in docs is what this command writes.
+	doc, err := os.ReadFile("../../docs/planner-accuracy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ids, _ := strings.Cut(string(doc), "Their ids: ")
+	ids, _, _ = strings.Cut(ids, ".\n")
+	dir := t.TempDir()
+	document(t, &d, codeDone, "plan", "score", "../../planner/testdata/measured_memory.csv", "--write", dir, "--leave-out", strings.ReplaceAll(ids, " ", ""))
+	for _, name := range []string{score.DocumentName, score.PlotName} {
+		want, err := os.ReadFile(filepath.Join("../../docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: what plan score writes is not what docs has; %v", name, err)
+		}
+	}
+	if r := loadline(t, "plan", "score", "../../planner/testdata/measured_memory.csv", "--leave-out", "no-such-row"); r.code != codeUsage {
+		t.Errorf("a row that is not there: got %d, %s", r.code, r.err)
+	}
 	for _, f := range d.Families {
 		if f.Name == "" || f.Rows < 1 || f.Median > f.P90 || f.Median > 0.1 {
 			t.Errorf("got %+v", f)

@@ -13,15 +13,32 @@ import (
 
 // runsHere tells whether our own device is of a machine's kind, and our own code runs the model of the flags.
 func (t *trainFlags) runsHere(m *search.Machine) bool {
-	if m.Card.Vendor != ownVendor {
+	if m.Card.Vendor != search.HostVendor {
 		return false
 	}
 	_, _, err := t.source(&trainRun{})
 	return err == nil
 }
 
-// ownVendor is the vendor of machines that Loadline has a device for.
-const ownVendor = "CPU"
+// plans answers a question, with our own runs compiled where they are candidates.
+func (a *app) plans(c *cobra.Command, h *hardwareFlags, t *trainFlags, q search.Question) (*search.Answer, error) {
+	q.Own = t.runsHere(&q.Machine)
+	answer, err := search.Plans(q)
+	if err != nil {
+		return nil, h.nonsense(err)
+	}
+	if len(answer.Own) > 0 {
+		own, err := a.ownPlans(c, t, answer)
+		if err != nil {
+			return nil, err
+		}
+		answer.Include(own)
+	}
+	if len(answer.Plans) == 0 {
+		return nil, usage("leave some of what is held out", "%s on %s: nothing plans it as it is asked for", answer.Question.Shape.Name, answer.Hardware)
+	}
+	return answer, nil
+}
 
 // ownPlans compiles what the planner found worth compiling. What the compiler refuses is left out.
 func (a *app) ownPlans(c *cobra.Command, t *trainFlags, answer *search.Answer) ([]search.Plan, error) {
@@ -62,7 +79,7 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	t2 := &trainFlags{}
 	one := &cobra.Command{Use: c.Use}
 	t2.register(one)
-	flags := [][2]string{{"preset", t.preset}, {"model", t.model}}
+	flags := [][2]string{{"preset", t.preset}, {"model", t.model}, {"machine", t.machine}}
 	if q.Task != search.Serve {
 		flags = append(flags, [2]string{"seq", fmt.Sprint(q.Seq)}, [2]string{"batch", fmt.Sprint(x.MicroBatch)}, [2]string{"accumulate", fmt.Sprint(x.Accumulate)},
 			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})

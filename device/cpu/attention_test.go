@@ -16,6 +16,7 @@ import (
 	"loadline/device/ref"
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 	"loadline/tensor/kernel"
 )
 
@@ -178,6 +179,69 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 			if before == nil {
 				before = map[string][][]byte{}
 			}
+			for i := range before[set] {
+				if !bytes.Equal(before[set][i], got[i]) {
+					t.Errorf("%+v on %s: output %d has other bits than with other threads", c, name, i)
+				}
+			}
+			before[set] = got
+		}
+	}
+}
+
+// TestAttentionInBF16 compares with float64 over the same bf16 operands: where probabilities are rounded too, results differ
+// by some 2⁻⁹ of the largest, and by one more for their own rounding; sums of many roundings by less than 8 in all.
+func TestAttentionInBF16(t *testing.T) {
+	for _, c := range []struct{ block, window, headDim int }{{16, 0, 64}, {304, 0, 20}, {16, 100, 96}, {304, 37, 64}} {
+		rng := rand.New(rand.NewPCG(5, uint64(c.headDim)))
+		p := newPages(c.block, c.window, rng)
+		p.spec.HeadDim = c.headDim
+		n := len(p.seq)
+		w, kw := p.spec.Heads*p.spec.HeadDim, p.spec.KVHeads*p.spec.HeadDim
+		build := func(b *graph.Builder) {
+			pg := p.paging(b)
+			f := func(name string, rows graph.Dim, w int) graph.Value {
+				return b.Input(name, graph.Type{DType: dtype.BF16, Shape: graph.S(rows, graph.D(w))})
+			}
+			q, k, v, do := f("q", graph.R(1), w), f("k", graph.D(p.slots), kw), f("v", graph.D(p.slots), kw), f("do", graph.R(1), w)
+			o := b.Apply(graph.Attention{AttentionSpec: p.spec}, q, k, v, pg.Table, pg.Seq, pg.Pos)
+			g := b.Apply(graph.AttentionGrad{AttentionSpec: p.spec}, do, q, k, v, o[0], o[1], pg.Table, pg.Seq, pg.Pos)
+			for i, v := range []graph.Value{o[0], g[0], g[1], g[2]} {
+				b.Output(fmt.Sprint("out", i), b.Cast(v, dtype.F32))
+			}
+		}
+		data := map[string][]byte{"table": ints(p.table...), "seq": ints(p.seq...), "pos": ints(p.at...)}
+		for _, name := range []string{"q", "k", "v", "do"} {
+			size := n * w
+			if name == "k" || name == "v" {
+				size = p.slots * kw
+			}
+			for range size {
+				data[name] = binary.LittleEndian.AppendUint16(data[name], dtype.ToBF16(float32(rng.NormFloat64())))
+			}
+		}
+		lens := []int{n * w, n * w, p.slots * kw, p.slots * kw}
+		results := func(d device.Device) (out [][]byte) {
+			b := newBench(t, d, graph.Bounds{Rows: n}, build)
+			for name, p := range data {
+				b.write(name, p)
+			}
+			b.run(n)
+			for i, l := range lens {
+				out = append(out, b.read(fmt.Sprint("out", i), 4*l))
+			}
+			return out
+		}
+		want := results(ref.New(ref.F64))
+		before := map[string][][]byte{}
+		for name, d := range devices() {
+			got := results(d)
+			for i := range want {
+				if e := worst(got[i], want[i]); !(e < 8*0x1p-9) {
+					t.Errorf("%+v on %s: output %d is off by %g of its largest", c, name, i, e)
+				}
+			}
+			set := strings.Split(name, "/")[0]
 			for i := range before[set] {
 				if !bytes.Equal(before[set][i], got[i]) {
 					t.Errorf("%+v on %s: output %d has other bits than with other threads", c, name, i)

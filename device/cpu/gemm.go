@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/tensor/dtype"
@@ -73,11 +75,11 @@ type gemm struct {
 	across  int       // tiles in a row of tiles
 }
 
-// The tiles: large ones pack less, small ones share better. Multiples of the micro-kernel's 6 x 16. A narrow result
-// has a tile of f32 for each thread, so its tiles are smaller; a product of f16 widens its operands so many k at a time.
+// The tiles: large ones pack less, small ones share better. Rows that are packed are a multiple of every micro-kernel's. A
+// narrow result may have a tile of f32 for each thread, so its tiles are smaller; a product of f16 widens its operands so
+// many k at a time.
 const (
 	gemmRows   = 576
-	gemmCols   = 768
 	narrowCols = 384
 	narrowK    = 256
 	gemmSmall  = 1 << 19 // multiply-adds below which a tile is not cut
@@ -87,9 +89,9 @@ const (
 func gemmScratch(in *compile.Instr, m, n, k int) int64 {
 	m = min(m, gemmRows)
 	if !anyNarrow(in) {
-		return 4 * int64(kernel.GemmWorkspace(m, min(n, gemmCols), k))
+		return 4 * int64(kernel.GemmWorkspace(m, n, k))
 	}
-	parts := kernel.GemmWorkspace(m, min(n, gemmCols), k)
+	parts := kernel.GemmWorkspace(m, n, k)
 	n = min(n, narrowCols)
 	for _, o := range in.Out {
 		if o.Buffer >= 0 && isNarrow(o.Type.DType) {
@@ -114,28 +116,60 @@ func (s *Session) gemm(c, a, b matrix, acc bool, from floats, bias []float32) {
 	if from.same(c.floats) {
 		from = floats{}
 	}
-	mt, nt := min(c.rows, gemmRows), min(c.cols, gemmCols)
-	if c.narrow() || a.t == dtype.F16 || b.t == dtype.F16 {
-		nt = min(nt, narrowCols)
-	}
-	want := 3 * s.pool.Threads()
-	if s.pool.Threads() == 1 {
-		want = 1
-	}
-	for tiles(c.rows, mt)*tiles(c.cols, nt) < want && mt*nt*a.cols > gemmSmall {
-		if nt >= mt && nt > 64 || mt <= 48 {
-			if nt <= 16 {
-				break
-			}
-			nt = (nt/2 + 15) / 16 * 16
-		} else {
-			mt = (mt/2 + 5) / 6 * 6
-		}
-	}
+	mt, nt := s.cut(c, a, b)
 	g := &s.gem
 	*g = gemm{s: s, c: c, a: a, b: b, acc: acc, from: from, bias: bias, mt: mt, nt: nt, across: tiles(c.cols, nt)}
 	s.pool.DoTask(g.across*tiles(c.rows, mt), g)
 }
+
+// cut is the rows and columns of a tile, of which each thread gets about as many. It packs its part of A and of B. A
+// thread may begin late, so it counts as if it were an eighth of a tile behind.
+func (s *Session) cut(c, a, b matrix) (mt, nt int) {
+	half := a.t == dtype.BF16 || b.t == dtype.BF16
+	f16 := a.t == dtype.F16 || b.t == dtype.F16
+	k := s.set.Cut(half && !f16)
+	most, across, room := gemmRows, c.cols, c.rows*c.cols // of a tile: rows, columns, and elements
+	if c.narrow() || f16 {
+		across = narrowCols
+	}
+	direct := k.Direct && half && !f16 && a.t == dtype.BF16 && a.colStride == 1
+	if direct {
+		most = c.rows
+	}
+	if c.narrow() {
+		room = min(c.rows, gemmRows) * min(c.cols, narrowCols)
+	}
+	threads := s.pool.Threads()
+	late, want := 1, 3*threads
+	if threads == 1 {
+		late, want = 0, 1
+	}
+	if c.rows*c.cols*a.cols <= gemmSmall {
+		want = 1
+	}
+	best := math.MaxInt
+	for j := range min(want, 16) {
+		n := min(c.cols, roundUp(tiles(c.cols, tiles(c.cols, across)+j), kernel.PanelCols))
+		top := min(c.rows, most, room/n)
+		if top < c.rows {
+			top -= top % k.Rows
+		}
+		for i := range min(want, 16) {
+			m := min(c.rows, roundUp(tiles(c.rows, tiles(c.rows, top)+i), k.Rows))
+			work := m*n + k.Packing*(m+n)
+			if direct { // it is read from further away than a packed one
+				work -= k.Packing * m * 9 / 10
+			}
+			turns := tiles(tiles(c.rows, m)*tiles(c.cols, n), threads)
+			if t := (8*turns + late) * work; t < best {
+				best, mt, nt = t, m, n
+			}
+		}
+	}
+	return mt, nt
+}
+
+func roundUp(n, to int) int { return tiles(n, to) * to }
 
 func tiles(n, by int) int { return (n + by - 1) / by }
 
@@ -154,7 +188,8 @@ func (g *gemm) Run(i, worker int) {
 	if from.absent() && g.acc && to.narrow() {
 		from = g.c.floats
 	}
-	if to.t == dtype.BF16 && a.t != dtype.F16 && b.t != dtype.F16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
+	half := a.t != dtype.F16 && b.t != dtype.F16 && (a.narrow() || b.narrow())
+	if half && to.t == dtype.BF16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
 		start := matrix{from, g.c.rows, g.c.cols, g.c.rowStride, 1}
 		s.set.GemmBF16Round(to.bf16(), start.tile(r0, r1, c0, c1).bf16(), a.bf16(), b.bf16(), c, cv)
 		return
@@ -167,7 +202,7 @@ func (g *gemm) Run(i, worker int) {
 	switch {
 	case !a.narrow() && !b.narrow():
 		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
-	case a.t != dtype.F16 && b.t != dtype.F16:
+	case half:
 		s.set.GemmBF16(c, a.bf16(), b.bf16(), g.acc, cv)
 	default:
 		for k := 0; k == 0 || k < a.cols; k += narrowK {

@@ -134,6 +134,23 @@ func (p *paging) block(s *Session, pool floats, q, at, n, g int, buf []float32) 
 	return kernel.RowMajor(buf, n, p.HeadDim, w)
 }
 
+// halves is keys of a pool of bf16 as they are: in place where they lie together, else gathered in buf.
+func (p *paging) halves(pool floats, q, at, n, g int, buf []uint16) kernel.MatBF16 {
+	hd, width := p.HeadDim, p.KVHeads*p.HeadDim
+	if p.contiguous(q, at, n) {
+		return kernel.RowMajorBF16(pool.h[p.slot(q, at)*width+g*hd:], n, hd, width)
+	}
+	for i := range n {
+		copy(buf[i*hd:(i+1)*hd], pool.h[p.slot(q, at+i)*width+g*hd:])
+	}
+	return kernel.RowMajorBF16(buf, n, hd, hd)
+}
+
+// halfRows is rows of a bf16 value (N,H·K) from row on, head h.
+func (p *paging) halfRows(x floats, row, rows, h int) kernel.MatBF16 {
+	return kernel.RowMajorBF16(x.h[(row*p.Heads+h)*p.HeadDim:], rows, p.HeadDim, p.Heads*p.HeadDim)
+}
+
 // inPlace tells whether n positions lie as rows that are w elements wide at least.
 func (p *paging) inPlace(pool floats, q, at, n, w int) bool {
 	return !pool.narrow() && w == p.HeadDim && p.contiguous(q, at, n)

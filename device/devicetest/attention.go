@@ -52,9 +52,9 @@ func (p *paged) weights(r *rig, name string) graph.Value {
 }
 
 // probabilities is for values made with exp: the exponent's error, of HeadDim roundings of numbers around 4, is the
-// result's relative error.
+// result's relative error. Where the compute type is narrow they may be rounded to it.
 func (p *paged) probabilities(more int) tolerance {
-	return tolerance{top: float64(4*p.HeadDim + p.Context + 64 + more), why: "the exponent's error, then a sum over keys"}
+	return tolerance{top: float64(4*p.HeadDim + p.Context + 64 + more), half: 1, why: "the exponent's error, then a sum over keys"}
 }
 
 // gradients is for AttentionGrad, where do·v − Σ do·o cancels: wholly so for a row that sees one key.

@@ -4,7 +4,9 @@
 // Chunks are claimed, not dealt: a ticket holds how many are left, and the caller and the workers take
 // them by compare-and-swap. The caller takes part, so a worker that another process keeps off its core
 // delays only the chunk it holds. A worker without chunks spins for spinTime, then parks; a loop that
-// follows soon finds it awake.
+// follows soon finds it awake. The caller, when it waits for chunks that workers hold, does the same:
+// its core is what a worker needs that shares it, or that could move to it from a busy one. (A caller
+// that went on spinning burned, at each such wait, what was left of its time slice.)
 //
 // Invariants:
 //   - Do returns after every chunk has run; what chunks wrote is visible to the caller.
@@ -25,9 +27,9 @@ import (
 )
 
 const (
-	spinTime  = 100 * time.Microsecond // how long a worker without chunks stays awake
+	spinTime  = 100 * time.Microsecond // how long a worker without chunks, or the caller without more to do, stays awake
 	spinPause = 4                      // PAUSE instructions between two looks at the ticket
-	waitYield = 2000                   // looks by the caller at the last chunks before it yields
+	waitPause = 2                      // by the caller, at the last chunks
 )
 
 // Task is the body of a loop.
@@ -48,6 +50,8 @@ type Pool struct {
 	task   Task         // read by a worker only while it holds a chunk
 	n      int          // chunks in this loop; read like task
 	loop   uint32
+	spin   time.Duration
+	caller worker // where the caller of Do waits for the last chunks
 
 	workers []*worker
 	exits   sync.WaitGroup
@@ -78,15 +82,14 @@ func New(threads int) *Pool {
 	if threads < 1 {
 		panic("par: New: fewer threads than one")
 	}
-	p := &Pool{}
-	spin := spinTime
+	p := &Pool{spin: spinTime, caller: worker{wake: make(chan struct{}, 1)}}
 	if threads > runtime.GOMAXPROCS(0) {
-		spin = 0 // a spinning worker would keep the caller off its processor
+		p.spin = 0 // one that spins would keep another off its processor
 	}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
-		p.exits.Go(func() { p.serve(w, i, spin) })
+		p.exits.Go(func() { p.serve(w, i) })
 	}
 	return p
 }
@@ -149,13 +152,31 @@ func (p *Pool) share(n int, t Task) {
 		}
 	}
 	p.run(0)
-	for i := 0; p.done.Load() != int64(n); i++ {
-		pause(2)
-		if i > waitYield {
-			runtime.Gosched()
-		}
-	}
+	p.wait(int64(n))
 	p.task = nil
+}
+
+// wait spins, then parks, until n chunks have run.
+func (p *Pool) wait(n int64) {
+	var start time.Time
+	for i := 0; p.done.Load() != n; i++ {
+		if p.spin > 0 && (i == 0 || i%32 != 0) {
+			pause(waitPause)
+			continue
+		}
+		now := time.Now()
+		if start.IsZero() {
+			start = now
+		}
+		if now.Sub(start) < p.spin {
+			continue
+		}
+		p.caller.parked.Store(true)
+		if p.done.Load() != n {
+			<-p.caller.wake // the worker with the last chunk rouses when it sees parked; an old token sends us round again
+		}
+		p.caller.parked.Store(false)
+	}
 }
 
 // run claims chunks until none is left.
@@ -168,27 +189,30 @@ func (p *Pool) run(id int) {
 		}
 		if p.ticket.CompareAndSwap(t, t-1) {
 			// The loop cannot end before this chunk does, so task and n hold still.
-			p.task.Run(p.n-left, id)
-			p.done.Add(1)
+			n := p.n
+			p.task.Run(n-left, id)
+			if p.done.Add(1) == int64(n) && id != 0 && p.caller.parked.Load() {
+				p.caller.rouse()
+			}
 		}
 	}
 }
 
 // serve is the life of a worker.
-func (p *Pool) serve(w *worker, id int, spin time.Duration) {
-	for p.await(w, spin) {
+func (p *Pool) serve(w *worker, id int) {
+	for p.await(w) {
 		p.run(id)
 	}
 }
 
 // await spins, then parks, until there are chunks; false means the pool is closed.
-func (p *Pool) await(w *worker, spin time.Duration) bool {
+func (p *Pool) await(w *worker) bool {
 	var start time.Time
 	for i := 0; ; i++ {
 		if uint32(p.ticket.Load()) != 0 {
 			return true
 		}
-		if spin > 0 && (i == 0 || i%32 != 0) {
+		if p.spin > 0 && (i == 0 || i%32 != 0) {
 			pause(spinPause)
 			continue
 		}
@@ -196,7 +220,7 @@ func (p *Pool) await(w *worker, spin time.Duration) bool {
 		if start.IsZero() {
 			start = now
 		}
-		if now.Sub(start) < spin {
+		if now.Sub(start) < p.spin {
 			continue
 		}
 		w.parked.Store(true)

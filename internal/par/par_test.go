@@ -170,6 +170,39 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
+// TestCallerParks: a caller whose last chunk a worker holds gives its core away, and is woken.
+func TestCallerParks(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	for range 50 {
+		o := &holdUp{p: p}
+		p.DoTask(2, o)
+		if !o.held.Load() || !o.parked.Load() {
+			t.Fatalf("the worker had a chunk: %v; the caller parked: %v", o.held.Load(), o.parked.Load())
+		}
+	}
+}
+
+// holdUp is a loop of two chunks: the worker keeps one until the caller, which has had the other, has parked.
+type holdUp struct {
+	p            *Pool
+	held, parked atomic.Bool
+}
+
+func (h *holdUp) Run(_, worker int) {
+	if worker == 0 {
+		for !h.held.Load() {
+			runtime.Gosched()
+		}
+		return
+	}
+	h.held.Store(true)
+	for !h.p.caller.parked.Load() {
+		runtime.Gosched()
+	}
+	h.parked.Store(true)
+}
+
 func TestNoAllocation(t *testing.T) {
 	p := New(2)
 	defer p.Close()

@@ -6,16 +6,22 @@ package tokenizer
 // firstShifted is the character of the first byte that does not print.
 const firstShifted = 0x100
 
+// lastShifted is that of the last of the 68.
+const lastShifted = firstShifted + 67
+
 // alphabet holds both directions of the spelling.
 type alphabet struct {
-	runes [256]rune     // byte to character
-	bytes map[rune]byte // character to byte
-	order [256]byte     // bytes by their character: the ids 0 to 255 of GPT-2 and of a tokenizer that is trained here
+	runes [256]rune              // byte to character
+	bytes [lastShifted + 1]int16 // character to byte, -1 without one
+	order [256]byte              // bytes by their character: the ids 0 to 255 of GPT-2 and of a tokenizer that is trained here
 }
 
 // newAlphabet builds the table.
 func newAlphabet() *alphabet {
-	a := &alphabet{bytes: make(map[rune]byte, 256)}
+	a := &alphabet{}
+	for r := range a.bytes {
+		a.bytes[r] = -1
+	}
 	n, shifted := 0, rune(firstShifted)
 	for b := range 256 {
 		if printsInLatin1(b) {
@@ -33,7 +39,7 @@ func newAlphabet() *alphabet {
 		}
 	}
 	for b, r := range a.runes {
-		a.bytes[r] = byte(b)
+		a.bytes[r] = int16(b)
 	}
 	return a
 }
@@ -52,14 +58,13 @@ func (a *alphabet) spell(token []byte) string {
 }
 
 // unspell returns the bytes that a text stands for, and false if one of its characters is not of the alphabet.
-func (a *alphabet) unspell(s string) ([]byte, bool) {
+func (a *alphabet) unspell(s []byte) ([]byte, bool) {
 	token := make([]byte, 0, len(s)) //mem:ok one token
-	for _, r := range s {
-		b, ok := a.bytes[r]
-		if !ok {
+	for _, r := range string(s) {
+		if r > lastShifted || a.bytes[r] < 0 {
 			return nil, false
 		}
-		token = append(token, b)
+		token = append(token, byte(a.bytes[r]))
 	}
 	return token, true
 }

@@ -1,12 +1,27 @@
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+	"unicode/utf8"
+)
 
-// bpe merges the bytes of a word into tokens.
+// bpe merges the parts of a word into tokens: the bytes of a byte-level vocabulary, else the characters.
 type bpe struct {
-	byteID [256]int32
-	pairs  pairTable
-	merges []merge // by rank
+	byteLevel bool
+	byteID    [256]int32 // byte-level: the token of a byte; else its token of byte fallback; -1 without one
+	pairs     pairTable
+	merges    []merge // by rank
+	index     *index  // the tokens that words may be
+	seen      memo    // which of them are the tokens of their own text
+
+	ignoreMerges bool   // a word that is a token is that token, whatever its merges give
+	byteFallback bool   // a character without a token is its bytes
+	unknown      int32  // the token of a character without one, -1 to leave it out
+	fuseUnknown  bool   // unknown characters in a row are one token
+	inner        string // what is before the characters of a word but the first, in the vocabulary
+	end          string // what is after the last
+	lines        bool   // line feeds alone are the token that they are, if they are one
 }
 
 // merge says that the tokens left and right become the token into.
@@ -19,14 +34,43 @@ const mergeBytes = 12
 // word but quick for the few bytes of most; longer words take a heap.
 const shortWord = 48
 
-// init fills the tables from the vocabulary and its merges.
-func (b *bpe) init(tokens [][]byte, merges []merge) error {
+// memo remembers two bits for each token: whether it has been asked about, and the answer. It only ever learns what is true,
+// so goroutines may share it.
+type memo struct{ asked, yes []atomic.Uint32 }
+
+func newMemo(n int) memo {
+	words := n/32 + 1
+	return memo{make([]atomic.Uint32, words), make([]atomic.Uint32, words)}
+}
+
+// get returns the answer for a token, and whether it is known.
+func (m *memo) get(id int32) (yes, known bool) {
+	bit := uint32(1) << (id & 31)
+	if m.asked[id>>5].Load()&bit == 0 {
+		return false, false
+	}
+	return m.yes[id>>5].Load()&bit != 0, true
+}
+
+func (m *memo) set(id int32, yes bool) {
+	bit := uint32(1) << (id & 31)
+	if yes {
+		m.yes[id>>5].Or(bit)
+	}
+	m.asked[id>>5].Or(bit)
+}
+
+func (m *memo) heapBytes() int64 { return 4 * int64(len(m.asked)+len(m.yes)) }
+
+// initBytes finds the tokens of the bytes in a byte-level vocabulary; one that lacks some is an error.
+func (b *bpe) initBytes(v *vocab) error {
+	b.byteLevel, b.unknown = true, -1
 	for i := range b.byteID {
 		b.byteID[i] = -1
 	}
-	for id, t := range tokens {
-		if len(t) == 1 && b.byteID[t[0]] < 0 {
-			b.byteID[t[0]] = int32(id)
+	for id := range int32(v.size()) {
+		if t := v.token(id); len(t) == 1 && b.byteID[t[0]] < 0 {
+			b.byteID[t[0]] = id
 		}
 	}
 	for i, id := range b.byteID {
@@ -34,26 +78,75 @@ func (b *bpe) init(tokens [][]byte, merges []merge) error {
 			return fmt.Errorf("tokenizer: vocabulary lacks the token of byte 0x%02x", i)
 		}
 	}
+	return nil
+}
+
+// initMerges fills the table of merges.
+func (b *bpe) initMerges(v *vocab, merges []merge) error {
 	b.merges = merges
 	b.pairs = newPairTable(len(merges))
 	for rank, m := range merges {
 		if !b.pairs.add(m.left, m.right, int32(rank)) {
-			return fmt.Errorf("tokenizer: merge %d, %q + %q, appears twice", rank, tokens[m.left], tokens[m.right])
+			return fmt.Errorf("tokenizer: merge %d, %q + %q, appears twice", rank, v.token(m.left), v.token(m.right))
 		}
 	}
 	return nil
 }
 
-// appendWord appends the tokens of one word.
+// initIndex lists the tokens that a word may be: those for which has holds.
+func (b *bpe) initIndex(v *vocab, has func(id int32) bool) {
+	n := 0
+	for id := range int32(v.size()) {
+		if has(id) {
+			n++
+		}
+	}
+	b.index = newIndex(v, n)
+	for id := range int32(v.size()) {
+		if has(id) {
+			b.index.add(id)
+		}
+	}
+	b.seen = newMemo(v.size())
+}
+
+func (b *bpe) heapBytes() int64 {
+	return pairSlotBytes*int64(cap(b.pairs.slots)) + mergeBytes*int64(cap(b.merges)) + b.index.heapBytes() + b.seen.heapBytes()
+}
+
+// appendWord appends the tokens of one word. Most words are tokens, and most tokens are what their own text merges into, so
+// that looking the word up is all there is to do.
 func (b *bpe) appendWord(dst []int32, word []byte) []int32 {
+	if b.end != "" || b.inner != "" {
+		return b.appendMerged(dst, word)
+	}
+	id := b.index.find(word)
+	if id < 0 {
+		return b.appendMerged(dst, word)
+	}
+	if b.ignoreMerges || b.lines && word[0] == '\n' {
+		return append(dst, id)
+	}
+	whole, known := b.seen.get(id)
+	if whole {
+		return append(dst, id)
+	}
+	from := len(dst)
+	dst = b.appendMerged(dst, word)
+	if !known {
+		b.seen.set(id, len(dst) == from+1 && dst[from] == id)
+	}
+	return dst
+}
+
+// appendMerged is appendWord by merging.
+func (b *bpe) appendMerged(dst []int32, word []byte) []int32 {
 	if len(word) > shortWord {
 		return b.appendLongWord(dst, word)
 	}
-	var ids, ranks [shortWord]int32 // ranks[i] is that of the pair (ids[i], ids[i+1])
-	n := len(word)
-	for i, c := range word {
-		ids[i] = b.byteID[c]
-	}
+	var room, ranks [shortWord]int32 // ranks[i] is that of the pair (ids[i], ids[i+1])
+	ids := b.symbols(room[:0], word)
+	n := len(ids)
 	for i := range n - 1 {
 		ranks[i] = b.pairs.find(ids[i], ids[i+1])
 	}
@@ -83,12 +176,73 @@ func (b *bpe) appendWord(dst []int32, word []byte) []int32 {
 	return append(dst, ids[:n]...)
 }
 
-// appendLongWord is appendWord in n log n time, with a linked list of tokens and a heap of the pairs that may merge. Its
-// heap memory is about 36 bytes for each byte of the word.
+// symbols appends the tokens that a word begins as, at most one for each of its bytes.
+func (b *bpe) symbols(ids []int32, word []byte) []int32 {
+	if b.byteLevel {
+		for _, c := range word {
+			if id := b.byteID[c]; id >= 0 {
+				ids = append(ids, id)
+			} else {
+				ids = b.appendUnknown(ids, nil)
+			}
+		}
+		return ids
+	}
+	for at := 0; at < len(word); {
+		_, n := utf8.DecodeRune(word[at:])
+		part := word[at : at+n]
+		key := part
+		if b.inner != "" && at > 0 || b.end != "" && at+n == len(word) {
+			var room [64]byte
+			key = room[:0]
+			if at > 0 {
+				key = append(key, b.inner...)
+			}
+			key = append(key, part...)
+			if at+n == len(word) {
+				key = append(key, b.end...)
+			}
+		}
+		at += n
+		if id := b.index.find(key); id >= 0 {
+			ids = append(ids, id)
+		} else {
+			ids = b.appendUnknown(ids, part)
+		}
+	}
+	return ids
+}
+
+// appendUnknown appends what stands for a character that is no token.
+func (b *bpe) appendUnknown(ids []int32, part []byte) []int32 {
+	if b.byteFallback && len(part) > 0 {
+		all := true
+		for _, c := range part {
+			all = all && b.byteID[c] >= 0
+		}
+		if all {
+			for _, c := range part {
+				ids = append(ids, b.byteID[c])
+			}
+			return ids
+		}
+	}
+	if b.unknown < 0 || b.fuseUnknown && len(ids) > 0 && ids[len(ids)-1] == b.unknown {
+		return ids
+	}
+	return append(ids, b.unknown)
+}
+
+// appendLongWord is appendMerged in n log n time, with a linked list of tokens and a heap of the pairs that may merge. Its
+// heap memory is about 40 bytes for each byte of the word.
 func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
-	list := make([]link, len(word)) //mem:ok only for a word as long as a page; freed on return
-	for i, c := range word {
-		list[i] = link{id: b.byteID[c], prev: int32(i - 1), next: int32(i + 1)}
+	ids := b.symbols(make([]int32, 0, len(word)), word) //mem:ok only for a word as long as a page; freed on return
+	if len(ids) == 0 {
+		return dst
+	}
+	list := make([]link, len(ids)) //mem:ok only for a word as long as a page; freed on return
+	for i, id := range ids {
+		list[i] = link{id: id, prev: int32(i - 1), next: int32(i + 1)}
 	}
 	list[len(list)-1].next = -1
 	var todo queue[heapPair]

@@ -9,16 +9,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
-// Save writes the tokenizer as a tokenizer.json that Load and Hugging Face's tokenizers read.
+// Save writes a tokenizer of the kind that Train makes as a tokenizer.json that Load and Hugging Face's tokenizers read. Any other is
+// to be copied from the file that it is from.
 func (t *Tokenizer) Save(w io.Writer) error {
+	if !t.bare {
+		return fmt.Errorf("tokenizer: saving: this one is %v, and a byte-level one with GPT-2's pattern alone can be written", t)
+	}
 	b := bufio.NewWriter(w)
 	names := t.names()
 	b.WriteString(`{"version":"1.0","truncation":null,"padding":null,"added_tokens":[`)
-	byID := slices.SortedFunc(slices.Values(t.added.tokens), func(x, y addedToken) int { return cmp.Compare(x.id, y.id) })
-	for i, a := range byID {
+	for i, a := range t.addedTokens() {
 		comma(b, i)
 		fmt.Fprintf(b, `{"id":%d,"content":%s,"single_word":false,"lstrip":false,"rstrip":false,"normalized":%t,"special":%t}`,
 			a.id, quote(a.content), a.normalized, a.special)

@@ -1,22 +1,32 @@
-// Package tokenizer turns text into token ids and back with byte-level byte-pair encoding, trains such a tokenizer from
-// text, and stores it as a Hugging Face tokenizer.json.
+// Package tokenizer turns text into token ids and back as the models in use do: byte-level byte-pair encoding,
+// SentencePiece's byte-pair encoding and unigrams, WordPiece. It reads Hugging Face's tokenizer.json, SentencePiece's
+// tokenizer.model, and the vocabulary in the metadata of a GGUF file; and it trains a byte-level tokenizer from text, and
+// stores it as a tokenizer.json.
 //
-// Text is cut into words by GPT-2's pattern, and inside each word the pair of neighbouring tokens that was learned
-// earliest is merged first, the leftmost among equals, until no pair is known. Every byte is a token of its own, so any
-// bytes at all can be encoded: Decode(Encode(b)) == b, valid UTF-8 or not.
+// A text passes through: added tokens found as a whole → normalizers → stages that cut it into pieces → a model, which turns
+// a piece into tokens. The result is the reference's, token for token: Hugging Face's tokenizers for a tokenizer.json,
+// sentencepiece for a tokenizer.model, llama.cpp for GGUF. What this package would do otherwise is refused by name when a file
+// is read, and never approximated.
 //
-// Invariants: an id is in [0, VocabSize); each of the 256 bytes has an id; a merge joins two tokens of the vocabulary
-// into a third. A Tokenizer does not change after it is built and may be used from any number of goroutines.
+// Invariants: an id is in [0, VocabSize); a merge joins two tokens of the vocabulary into a third. A Tokenizer does not change
+// after it is built, except for what its tables remember, and may be used from any number of goroutines. What reading a file
+// allocates is in proportion to the file, and time to the text.
 //
-// It holds one kind of tokenizer. A file of another kind (SentencePiece, WordPiece, another split pattern, a normaliser,
-// added tokens that swallow spaces) is refused by Load rather than approximated; another kind takes the place of the
-// field bpe, behind the same methods. Chat templates and begin-of-sequence tokens are not its business.
+// Text that is not UTF-8: a tokenizer that was trained here, or reads GPT-2's kind of tokenizer.json, encodes any bytes, and
+// Decode(Encode(b)) == b; StreamOptions.Replace reads the same as the reference does, which never sees such bytes. All others
+// of a tokenizer.json or tokenizer.model read each ill-formed part as U+FFFD, and those of GGUF read what llama.cpp does.
 //
-// Sources: Sennrich et al., arXiv 1508.07909, algorithm 1; GPT-2's encoder.py for the byte alphabet and the pattern;
-// Hugging Face tokenizers 0.23 for the file and the order of ties in training.
+// It holds no chat templates. Begin-of-sequence tokens are known (Frame) and left to the caller.
+//
+// Sources: Sennrich et al., arXiv 1508.07909, algorithm 1; Kudo, arXiv 1804.10959; Kudo and Richardson, arXiv 1808.06226;
+// GPT-2's encoder.py for the byte alphabet and the pattern; Hugging Face tokenizers 0.23 for the file, its components and the
+// order of ties in training; llama.cpp's llama-vocab.cpp and unicode.cpp for GGUF.
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // EndOfText is the text of the token that separates documents.
 const EndOfText = "<|endoftext|>"
@@ -24,79 +34,125 @@ const EndOfText = "<|endoftext|>"
 // maxVocab bounds the ids that a file may use, and so what is allocated for them.
 const maxVocab = 1 << 20
 
-// Tokenizer encodes and decodes text. The zero value is not usable; Train, Load and Parse make one.
+// Tokenizer encodes and decodes text. The zero value is not usable; Train, Load, Parse, ParseSentencePiece and FromGGUF make one.
 type Tokenizer struct {
-	vocab vocab
-	bpe   bpe
-	added added
-	eos   int32 // the id of EndOfText, -1 without one
+	kind     string // for String
+	vocab    vocab
+	bpe      bpe   // the model, of tokenizers that merge by a list
+	model    model // what encodes a piece
+	norm     normalizers
+	stages   []stage
+	frame    frame
+	decoding decoding
+	special  map[int32]bool
+	eos      int32 // the id of EndOfText, or of the token that a GGUF file names; -1 without one
+
+	added *added // tokens found in the text
+	late  *added // tokens found in the normalized text
+	plain *added // those of added that are not special
+	latep *added // those of late that are not special
+
+	bare      bool                          // byte-level, GPT-2's words and nothing else: what Train makes
+	valid     func(dst, text []byte) []byte // reads text that may not be UTF-8; nil leaves it
+	leads     bool                          // the first piece is treated apart if it begins with the text's first character, normalized
+	fragments bool                          // added tokens are found as llama.cpp does
 }
 
-// vocab is the bytes of every token, packed.
-type vocab struct {
-	text []byte   // the tokens one after another
-	ends []uint32 // token i is text[ends[i]:ends[i+1]]; len = tokens + 1
-}
-
-// size returns the number of ids.
-func (v *vocab) size() int { return len(v.ends) - 1 }
-
-// token returns the bytes of a token, which the caller must not change; none for an id outside the vocabulary.
-func (v *vocab) token(id int32) []byte {
-	if id < 0 || int(id) >= v.size() {
-		return nil
-	}
-	return v.text[v.ends[id]:v.ends[id+1]:v.ends[id+1]]
-}
-
-// packVocab packs tokens, of which those that are nil are ids without a token.
-func packVocab(tokens [][]byte) vocab {
-	total := 0
-	for _, t := range tokens {
-		total += len(t)
-	}
-	v := vocab{
-		text: make([]byte, 0, total),           //mem:ok part of the tokenizer line of Runtime, see HeapBytes
-		ends: make([]uint32, 1, len(tokens)+1), //mem:ok part of the tokenizer line of Runtime, see HeapBytes
-	}
-	for _, t := range tokens {
-		v.text = append(v.text, t...)
-		v.ends = append(v.ends, uint32(len(v.text)))
-	}
-	return v
-}
-
-// build makes a tokenizer of its parts, which it checks against each other.
+// build makes a tokenizer like Train's of its parts, which it checks against each other.
 func build(tokens [][]byte, merges []merge, addedTokens []addedToken) (*Tokenizer, error) {
-	t := &Tokenizer{vocab: packVocab(tokens), eos: -1}
-	if err := t.bpe.init(tokens, merges); err != nil {
+	t := &Tokenizer{kind: "byte-level BPE", vocab: packVocab(tokens), bare: true, stages: []stage{&split{splitter: gpt2Words{}}}}
+	if err := t.bpe.initBytes(&t.vocab); err != nil {
 		return nil, err
 	}
-	if err := t.added.init(addedTokens, len(tokens)); err != nil {
+	if err := t.bpe.initMerges(&t.vocab, merges); err != nil {
 		return nil, err
 	}
+	inModel := make(map[int32]bool, len(addedTokens))
 	for _, a := range addedTokens {
+		inModel[a.id] = a.inVocab
+	}
+	t.bpe.initIndex(&t.vocab, func(id int32) bool {
+		in, isAdded := inModel[id]
+		return (in || !isAdded) && len(t.vocab.token(id)) > 0
+	})
+	t.model = &t.bpe
+	return t, t.initAdded(addedTokens)
+}
+
+// initAdded takes the added tokens.
+func (t *Tokenizer) initAdded(tokens []addedToken) error {
+	all := &added{}
+	if err := all.init(tokens, t.vocab.size()); err != nil {
+		return err
+	}
+	early := func(a *addedToken) bool { return !a.normalized || len(t.norm) == 0 }
+	t.added = all.only(early)
+	t.late = all.only(func(a *addedToken) bool { return !early(a) })
+	common := func(a *addedToken) bool { return !a.special }
+	t.plain, t.latep = t.added.only(common), t.late.only(common)
+	t.special = make(map[int32]bool, len(tokens))
+	t.eos = -1
+	for _, a := range tokens {
+		if a.special {
+			t.special[a.id] = true
+		}
 		if a.content == EndOfText {
 			t.eos = a.id
 		}
+		t.bare = t.bare && a.plainFind()
 	}
-	return t, nil
+	return nil
+}
+
+// addedTokens returns all added tokens in order of their ids.
+func (t *Tokenizer) addedTokens() []addedToken {
+	return slices.SortedFunc(slices.Values(slices.Concat(t.added.tokens, t.late.tokens)), func(x, y addedToken) int { return int(x.id) - int(y.id) })
 }
 
 // VocabSize returns the number of ids: the largest id plus one.
 func (t *Tokenizer) VocabSize() int { return t.vocab.size() }
 
-// EOS returns the id of EndOfText, or -1 if the vocabulary has no such token.
+// EOS returns the id of EndOfText, or of the token that a GGUF or SentencePiece file names as the end, or -1 if there is none.
 func (t *Tokenizer) EOS() int32 { return t.eos }
+
+// IsSpecial tells whether a token is special: it controls a model, and is not part of what people read.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
+
+// ID returns the token of a text that is one token, an added one if there is such, or -1.
+func (t *Tokenizer) ID(token string) int32 {
+	for _, a := range []*added{t.added, t.late} {
+		for i := range a.tokens {
+			if a.tokens[i].content == token {
+				return a.tokens[i].id
+			}
+		}
+	}
+	for id := range int32(t.vocab.size()) {
+		if string(t.vocab.token(id)) == token {
+			return id
+		}
+	}
+	return -1
+}
+
+// Token returns the text of a token as the vocabulary has it, ▁ for a space; none for an id outside the vocabulary.
+func (t *Tokenizer) Token(id int32) string { return string(t.vocab.token(id)) }
+
+// Frame returns the tokens that the tokenizer puts before and after a text, such as one that begins a sequence. The caller must not
+// change them.
+func (t *Tokenizer) Frame() (before, after []int32) { return t.frame.before, t.frame.after }
 
 // HeapBytes returns the bytes of Go heap that the tokenizer's tables hold, for the Runtime line of a plan. It leaves out
 // the added tokens, a few hundred bytes each.
 func (t *Tokenizer) HeapBytes() int64 {
-	n := int64(cap(t.vocab.text)) + 4*int64(cap(t.vocab.ends))
-	return n + pairSlotBytes*int64(cap(t.bpe.pairs.slots)) + mergeBytes*int64(cap(t.bpe.merges))
+	return int64(cap(t.vocab.text)) + 4*int64(cap(t.vocab.ends)) + t.model.heapBytes()
 }
 
 // String describes the tokenizer in a few words.
 func (t *Tokenizer) String() string {
-	return fmt.Sprintf("byte-level BPE, %d tokens, %d merges", t.VocabSize(), len(t.bpe.merges))
+	s := fmt.Sprintf("%s, %d tokens", t.kind, t.VocabSize())
+	if n := len(t.bpe.merges); n > 0 {
+		s += fmt.Sprintf(", %d merges", n)
+	}
+	return s
 }

@@ -181,10 +181,7 @@ func wantSame(t *testing.T, got, want *Tokenizer) {
 	if !slices.Equal(got.bpe.merges, want.bpe.merges) || got.bpe.byteID != want.bpe.byteID {
 		t.Errorf("the merges of %v differ from those of %v", got, want)
 	}
-	byID := func(a []addedToken) []addedToken {
-		return slices.SortedFunc(slices.Values(a), func(x, y addedToken) int { return int(x.id) - int(y.id) })
-	}
-	if g, w := byID(got.added.tokens), byID(want.added.tokens); !slices.Equal(g, w) {
+	if g, w := got.addedTokens(), want.addedTokens(); !slices.Equal(g, w) {
 		t.Errorf("added tokens: got %v, want %v", g, w)
 	}
 	if got.EOS() != want.EOS() {

@@ -2,7 +2,7 @@
 // how fast memory is copied, and how fast a file is written and read.
 //
 // Operations are not timed alone but inside training steps of small models, where caches hold what they hold in earnest.
-// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the medians. The models differ in
+// A few steps of each are made, every instruction is timed, and cost.Fit makes rates of the times of those that nothing disturbed. The models differ in
 // width, length and kind so that the parts of a rate can be told apart; none is there because a plan that is judged later
 // has its shape.
 //
@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -47,6 +46,9 @@ type setting struct {
 	optimizer                      compile.Optimizer
 }
 
+// geglu is a Llama whose gate is GELU's.
+const geglu = "geglu"
+
 // settings are the models. Each kind of operation is there in at least two sizes.
 func settings() (out []setting) {
 	for _, precision := range []string{"fp32", "bf16", "fp16"} {
@@ -61,6 +63,8 @@ func settings() (out []setting) {
 		out = append(out,
 			setting{model.GPT2, 128, 1, 2, 2, 512, 512, 2, 128, precision, "flash", compile.AdamW},
 			setting{model.GPT2, 256, 1, 4, 4, 1024, 512, 1, 512, precision, "flash", compile.AdamW},
+			setting{geglu, 128, 1, 2, 2, 384, 512, 1, 128, precision, "flash", compile.AdamW},
+			setting{geglu, 256, 1, 4, 4, 512, 512, 1, 128, precision, "flash", compile.AdamW},
 			setting{model.Mixtral, 128, 1, 4, 2, 384, 512, 2, 128, precision, "flash", compile.AdamW},
 			setting{model.Mixtral, 256, 1, 4, 2, 512, 512, 1, 256, precision, "flash", compile.AdamW})
 		if precision != "fp16" {
@@ -85,6 +89,8 @@ func (s setting) options() train.Options {
 	switch s.model {
 	case model.GPT2:
 		c.HiddenAct, c.LayerNormEps, c.RMSNormEps, c.RopeTheta = "gelu_new", 1e-5, 0, 0
+	case geglu:
+		c.ModelType, c.HiddenAct = model.Llama, "gelu_pytorch_tanh"
 	case model.Mixtral:
 		c.NumLocalExperts, c.NumExpertsPerTok = 4, 2
 	}
@@ -96,7 +102,7 @@ func (s setting) options() train.Options {
 	return o
 }
 
-// The number of steps that are timed of each setting: at least three make a median.
+// The number of steps that are timed of each setting.
 const (
 	leastSteps = 3
 	mostSteps  = 9
@@ -127,14 +133,17 @@ func Measure(dev device.Device, o Options) (cost.Machine, error) {
 
 // sample times the instructions of one setting's steps for about the time given.
 func sample(dev device.Device, o train.Options, limits Options, about time.Duration) (_ []cost.Sample, err error) {
-	r, err := Open(dev, limits.Dir, o)
+	r, err := compileAll(dev, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	if limits.Memory > 0 && r.Job(0).Promise.Memory() > limits.Memory {
 		return nil, nil
 	}
+	if err := r.open(dev, limits.Dir); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
 	if _, err := r.Step(0); err != nil { // touches all memory for the first time
 		return nil, err
 	}
@@ -155,15 +164,15 @@ func sample(dev device.Device, o train.Options, limits Options, about time.Durat
 		}
 	}
 	for i := range out {
-		out[i].Seconds = median(seconds[i])
+		out[i].Seconds = undisturbed(seconds[i])
 	}
 	return out, nil
 }
 
-// median returns the lower of the middle two where their number is even. It sorts x.
-func median(x []float64) float64 {
+// undisturbed is the lower quartile, the least of three or four: what else runs now and then makes some steps slow and none fast. It sorts x.
+func undisturbed(x []float64) float64 {
 	slices.Sort(x)
-	return x[(len(x)-1)/2]
+	return x[(len(x)-1)/4]
 }
 
 // describeInstr is a sample without its time.
@@ -228,7 +237,10 @@ func fileRate(dir string) (rate float64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("probe: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close(), os.Remove(filepath.Clean(f.Name()))) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := os.Remove(f.Name()); err != nil { // at once, so that nothing is left behind whatever happens
+		return 0, fmt.Errorf("probe: %w", err)
+	}
 	piece := make([]byte, 64<<10)
 	for i := range piece {
 		piece[i] = byte(i * 7)

@@ -31,6 +31,11 @@ func Open(dev device.Device, dir string, settings ...train.Options) (*Rig, error
 	if err != nil {
 		return nil, err
 	}
+	return r, r.open(dev, dir)
+}
+
+// open opens what is compiled. After an error nothing is held.
+func (r *Rig) open(dev device.Device, dir string) error {
 	var all []*compile.Program
 	for i := range r.jobs {
 		for _, p := range r.programs(i) {
@@ -42,15 +47,15 @@ func Open(dev device.Device, dir string, settings ...train.Options) (*Rig, error
 	}
 	job, err := compile.NewJob(mem.Usage{}, all...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if r.session, err = dev.Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{}), Dir: dir}); err != nil {
-		return nil, fmt.Errorf("probe: %w", err)
+		return fmt.Errorf("probe: %w", err)
 	}
 	if err := r.fill(job); err != nil {
-		return nil, errors.Join(err, r.Close())
+		return errors.Join(err, r.Close())
 	}
-	return r, nil
+	return nil
 }
 
 // compileAll is a Rig that is not open.

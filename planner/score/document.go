@@ -25,11 +25,20 @@ const rules = `## Rules of scoring
   framework version.
 `
 
+// Suspect is why rows are left out.
+const Suspect = "duplicates of others, values below the states alone, options that were not recorded"
+
+// Names of the document and its plot.
+const (
+	DocumentName = "planner-accuracy.md"
+	PlotName     = "planner-accuracy.svg"
+)
+
 // Document writes the report of a table as Markdown. The plot is Plot's, in a file of the name given beside the
-// document; leftOut are the rows that were taken out of the table before scoring, and why is the reason.
-func Document(rep *Report, speeds []Speed, plot string, leftOut []string, why string) string {
+// document; leftOut are the rows that were taken out of the table before scoring, for Suspect.
+func Document(rep *Report, speeds []Speed, plot string, leftOut []string) string {
 	var b strings.Builder
-	b.WriteString("# How far the planner is off\n\nPredicted against measured memory, by family. Written by `score.Document`; do not edit by hand.\n\n")
+	b.WriteString("# How far the planner is off\n\nPredicted against measured memory, by family. Written by `loadline plan score FILE.csv --write DIR --leave-out IDS`; do not edit by hand.\n\n")
 	fmt.Fprintf(&b, "![Predicted against measured bytes](%s)\n\n| family | rows | median | p90 | bias |\n|---|---:|---:|---:|---:|\n", plot)
 	var medians []float64
 	for _, f := range rep.Families {
@@ -54,7 +63,7 @@ func Document(rep *Report, speeds []Speed, plot string, leftOut []string, why st
 	}
 	b.WriteString(rules)
 	if len(leftOut) > 0 {
-		fmt.Fprintf(&b, "\n## Rows left out\n\n%d rows: %s. Their ids: %s.\n", len(leftOut), why, strings.Join(leftOut, ", "))
+		fmt.Fprintf(&b, "\n## Rows left out\n\n%d rows: %s. Their ids: %s.\n", len(leftOut), Suspect, strings.Join(leftOut, ", "))
 	}
 	writeSkipped(&b, rep.Skipped)
 	return b.String()

@@ -80,6 +80,9 @@ func (a *Answer) Include(own []Plan) {
 			over = append(over, p)
 		}
 	}
+	if len(fits)+len(over) == 0 {
+		return
+	}
 	if len(fits) == 0 {
 		a.Plans = []Plan{slices.MinFunc(over, func(x, y Plan) int { return cmp.Or(cmp.Compare(x.OOMChance, y.OOMChance), cmp.Compare(x.Peak, y.Peak)) })}
 		if least := &a.Plans[0]; least.Config.System == Own {

@@ -239,11 +239,21 @@ func (q *Question) walk(system string, level int, try func(c Config) bool) {
 			for _, pp := range a.pp {
 				for _, cp := range a.cp {
 					for _, ep := range a.ep {
-						for _, chunks := range a.chunks {
+						fitted := false
+						for i, chunks := range a.chunks {
 							c := Config{System: system, Ranks: ranks, TP: tp, PP: pp, CP: cp, EP: ep, Interleave: chunks, AdapterRank: q.Hold.AdapterRank}
-							if q.known(&c) {
-								q.techniques(&a, c, try)
+							if i > 0 && !fitted || !q.known(&c) { // stages in more pieces keep more
+								continue
 							}
+							few := a
+							if system == "megatron" && q.Hold.ZeRO == nil && c.DP*c.CP > 1 {
+								few.zero = []int{1} // shared states are smaller, and updated sooner
+							}
+							q.techniques(&few, c, func(c Config) bool {
+								ok := try(c)
+								fitted = fitted || ok
+								return ok
+							})
 						}
 					}
 				}

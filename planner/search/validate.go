@@ -52,9 +52,6 @@ func Frameworks(task string) []string {
 // Optimizers returns the names of the optimizers that are planned for.
 func Optimizers() []string { return []string{"adamw", "adamw8bit", "torchao8bit", "torchao4bit"} }
 
-// HostVendor is the vendor of a machine without cards, whose processor computes.
-const HostVendor = "CPU"
-
 // frameworks are the values of Framework, our own where it runs.
 func (q *Question) frameworks() []string {
 	all := append([]string{"any"}, Frameworks(q.Task)...)
@@ -83,6 +80,9 @@ func tasksOf(framework string) []string {
 	}
 	return tasks
 }
+
+// HostVendor is the vendor of a machine without cards, whose processor computes.
+const HostVendor = "CPU"
 
 // runs are the systems that run on a maker's cards, where not all do.
 var runs = map[string][]string{
@@ -156,10 +156,13 @@ func (q *Question) normalize() error {
 		}
 	}
 	able := q.systems()
+	if q.Own {
+		able = append(able, Own)
+	}
 	if len(able) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && q.Framework != Own && !slices.Contains(able, q.Framework) {
+	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
 	}
 	switch {

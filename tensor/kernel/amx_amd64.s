@@ -29,6 +29,39 @@ TEXT ·tiles22AMX(SB), NOSPLIT, $0-144
 	KSHIFTRD $0x10, K1, K2
 
 panel:
+	MOVQ  rows+120(FP), DI
+	TESTQ R15, R15
+	JZ    float
+	MOVQ  ldh+112(FP), BX
+	MOVQ  R15, AX
+
+ask:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ BX, AX
+	DECQ DI
+	JNE  ask
+	JMP  asked
+
+float:
+	MOVQ R8, AX
+
+askFloat:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+asked:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -330,6 +363,35 @@ TEXT ·tiles21AMX(SB), NOSPLIT, $0-144
 	KSHIFTRD $0x10, K1, K2
 
 panel:
+	MOVQ  rows+120(FP), DI
+	TESTQ R15, R15
+	JZ    float
+	MOVQ  ldh+112(FP), BX
+	MOVQ  R15, AX
+
+ask:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ BX, AX
+	DECQ DI
+	JNE  ask
+	JMP  asked
+
+float:
+	MOVQ R8, AX
+
+askFloat:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+asked:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -548,6 +610,39 @@ TEXT ·tiles12AMX(SB), NOSPLIT, $0-144
 	KSHIFTRD $0x10, K1, K2
 
 panel:
+	MOVQ  rows+120(FP), DI
+	TESTQ R15, R15
+	JZ    float
+	MOVQ  ldh+112(FP), BX
+	MOVQ  R15, AX
+
+ask:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ BX, AX
+	DECQ DI
+	JNE  ask
+	JMP  asked
+
+float:
+	MOVQ R8, AX
+
+askFloat:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+asked:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -750,6 +845,35 @@ TEXT ·tiles11AMX(SB), NOSPLIT, $0-144
 	KSHIFTRD $0x10, K1, K2
 
 panel:
+	MOVQ  rows+120(FP), DI
+	TESTQ R15, R15
+	JZ    float
+	MOVQ  ldh+112(FP), BX
+	MOVQ  R15, AX
+
+ask:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ BX, AX
+	DECQ DI
+	JNE  ask
+	JMP  asked
+
+float:
+	MOVQ R8, AX
+
+askFloat:
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+asked:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh

@@ -112,10 +112,11 @@ type FlashPanel struct {
 	State   []float32 // 3·FlashWidth: m, l, f
 	Lo, Hi  []int32   // FlashWidth: the first and last position that a column sees
 	Cols    int       // how many columns are wanted
+	Half    bool      // it takes keys in bf16
 }
 
 // few tells whether o is held by rows (Cols,K), which saves work where columns are few; the bits are the same.
-func (p *FlashPanel) few(w, hd int) bool { return p.Cols <= w/4 && hd%w == 0 }
+func (p *FlashPanel) few(w, hd int) bool { return p.Cols <= w/4 && hd%w == 0 && !p.Half }
 
 // Reset prepares p for the first keys of k elements.
 func (p *FlashPanel) Reset(s Set, k int) {
@@ -145,11 +146,7 @@ func (s Set) FlashForward(p *FlashPanel, scores []float32, k, v Mat, c float32, 
 		width = w / 2
 	}
 	s.t.flash.product(flashProduct{m: n, k: hd, n: width, a: k.Data, lda: k.RowStride, b: p.Queries, ldb: w, c: scores, ldc: w})
-	lo, hi, masked := p.Lo[:w], p.Hi[:w], false
-	for i := range cols {
-		masked = masked || int(lo[i]) > at || int(hi[i]) < at+n-1
-	}
-	s.t.flash.softmax(n, scores, c, at, p.State, lo, hi, masked)
+	s.flashSoftmax(p, scores, n, c, at)
 	if !p.few(w, hd) {
 		s.t.flash.product(flashProduct{m: hd, k: n, n: width, a: v.Data, lda: v.RowStride, cols: true, b: scores, ldb: w, c: p.Out, ldc: w,
 			mode: flashScale, f: p.State[2*w:]})
@@ -162,6 +159,16 @@ func (s Set) FlashForward(p *FlashPanel, scores []float32, k, v Mat, c float32, 
 	for j := 0; j < hd; j += w {
 		s.t.flash.product(flashProduct{m: cols, k: n, n: w, a: scores, lda: w, cols: true, b: v.Data[j:], ldb: v.RowStride, c: p.Out[j:], ldc: hd, mode: flashAdd})
 	}
+}
+
+// flashSoftmax is the part between the products.
+func (s Set) flashSoftmax(p *FlashPanel, scores []float32, n int, c float32, at int) {
+	w := s.t.f32.n
+	lo, hi, masked := p.Lo[:w], p.Hi[:w], false
+	for i := range p.Cols {
+		masked = masked || int(lo[i]) > at || int(hi[i]) < at+n-1
+	}
+	s.t.flash.softmax(n, scores, c, at, p.State, lo, hi, masked)
 }
 
 // FlashRows prepares tmp, FlashPackLen(FlashWidth, K) elements, for FlashRow. k is K.

@@ -16,7 +16,10 @@ func (p flashProduct) check() *float32 {
 	if p.cols {
 		last = p.m - 1 + (p.k-1)*p.lda
 	}
-	_, _, _ = p.a[last], p.b[(p.k-1)*p.ldb+p.n-1], p.c[(p.m-1)*p.ldc+p.n-1]
+	if p.k > 0 {
+		_, _ = p.a[last], p.b[(p.k-1)*p.ldb+p.n-1]
+	}
+	_ = p.c[(p.m-1)*p.ldc+p.n-1]
 	if p.mode != flashScale {
 		return nil
 	}

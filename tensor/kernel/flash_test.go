@@ -314,3 +314,129 @@ func BenchmarkFlash(b *testing.B) {
 		})
 	}
 }
+
+// TestFlashMulHalf: parts of a product in bf16 have the bits of GemmBF16 over the same part of K.
+func TestFlashMulHalf(t *testing.T) {
+	eachSet(t, func(t *testing.T, s Set) {
+		if !s.FlashHalf() {
+			return // the set has no tiles: nothing calls these
+		}
+		r := newRand()
+		for _, d := range [][3]int{{1, 1, 1}, {5, 33, 7}, {32, 64, 32}, {50, 20, 70}, {64, 64, 128}, {128, 96, 64}, {70, 130, 100}} {
+			m, n, k := d[0], d[1], d[2]
+			for trial := range 12 {
+				fa, fb := []form{rows, columns}[trial%2], []form{rows, columns}[trial/2%2]
+				a, _ := newBF16(r, m, k, fa, trial%3 == 0, 0)
+				b, _ := newBF16(r, k, n, fb, trial%3 < 2, 0)
+				left := s.FlashLeft(make([]float32, FlashHalfLen(m, k)), a)
+				right := make([]float32, FlashHalfLen(n, k))
+				s.FlashRight(right, b)
+				part := func(n int) (int, int) { // of whole tiles
+					from := r.IntN((n+31)/32) * 32
+					return from, min(n, from+32*(1+r.IntN(3)))
+				}
+				i0, i1 := part(m)
+				k0, k1 := part(k)
+				if trial%2 == 0 {
+					k0, k1 = 0, k
+				}
+				g, got := newC(r, i1-i0, n, 3, 1)
+				want := clone(got)
+				acc := trial%4 > 1
+				s.FlashMulHalf(got, left, i0, i1, right, k0, k1, acc)
+				g.check(t, "FlashMulHalf")
+				s.GemmBF16(want, a.Slice(i0, i1, k0, k1), b.Slice(k0, k1, 0, n), acc, workspace(r, i1-i0, n, k1-k0))
+				for i := range i1 - i0 {
+					if j := diffBits(got.Data[i*got.RowStride:][:n], want.Data[i*want.RowStride:][:n]); j >= 0 {
+						t.Fatalf("%v, rows %d to %d, k %d to %d, acc=%v, at %d,%d: got %v, want %v", d, i0, i1, k0, k1, acc, i, j, got.at(i, j), want.at(i, j))
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestFlashForwardHalf: as in float32 over the same bf16 operands, but for probabilities rounded to bf16; and the bits are
+// a column's own.
+func TestFlashForwardHalf(t *testing.T) {
+	eachSet(t, func(t *testing.T, s Set) {
+		if !s.FlashHalf() {
+			return
+		}
+		r, w := newRand(), s.FlashWidth()
+		for _, hd := range []int{5, 32, 64, 67} {
+			for _, n := range []int{1, 31, 128, 300} {
+				kh, k := newBF16(r, n, hd, rows, true, 0)
+				vh, v := newBF16(r, n, hd, rows, true, 0)
+				qh, q := newBF16(r, 16, hd, rows, true, 0)
+				f := flashCase{hd: hd, k: k, v: v, q: RowMajor(make([]float32, 16*hd), 16, hd, hd)}
+				for c := range 16 {
+					for d := range hd {
+						f.q.Data[c*hd+d] = q.at(c, d)
+					}
+					lo := 0
+					if c%3 == 1 {
+						lo = r.IntN(n)
+					}
+					f.lo, f.hi = append(f.lo, int32(lo)), append(f.hi, int32(lo+r.IntN(n-lo)))
+				}
+				run := func(order []int) (out [][]float32, lse []float64) {
+					p := &FlashPanel{Queries: make([]float32, FlashHalfLen(w, hd)), Out: make([]float32, hd*w), State: make([]float32, 3*w), Lo: make([]int32, w), Hi: make([]int32, w), Cols: len(order), Half: true}
+					p.Reset(s, hd)
+					x := make([]uint16, len(order)*hd)
+					from, to := n, 0
+					for i, c := range order {
+						for d := range hd {
+							x[i*hd+d] = qh.operand().bits(c, d)
+						}
+						p.Lo[i], p.Hi[i] = f.lo[c], f.hi[c]
+						from, to = min(from, int(f.lo[c])), max(to, int(f.hi[c])+1)
+					}
+					s.FlashRight(p.Queries, RowMajorBF16(x, len(order), hd, hd).T())
+					scores, pairs := make([]float32, FlashBlock*w), make([]float32, FlashHalfLen(w, FlashBlock))
+					for at := 0; at < n; at += FlashBlock {
+						end := min(n, at+FlashBlock)
+						kl := s.FlashLeft(make([]float32, FlashHalfLen(FlashBlock, hd)), kh.Slice(at, end, 0, hd))
+						vl := s.FlashLeft(make([]float32, FlashHalfLen(FlashBlock, hd)), vh.Slice(at, end, 0, hd).T())
+						if a, b := max(from-at, 0)/32*32, min(to, end)-at; a < b {
+							s.FlashForwardHalf(p, scores, pairs, kl, vl, 0.3, at, a, b)
+						}
+					}
+					tmp := make([]float32, FlashPackLen(w, roundUp(hd, PanelCols)))
+					s.FlashRows(tmp, p, hd)
+					for i := range order {
+						row := make([]float32, hd)
+						s.FlashRow(row, 1/p.State[w+i], p, tmp, i)
+						out, lse = append(out, row), append(lse, float64(p.State[i])+math.Log2(float64(p.State[w+i])))
+					}
+					return out, lse
+				}
+				all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+				got, lse := run(all)
+				top := 0.0
+				for _, x := range v.Data {
+					top = max(top, math.Abs(float64(x)))
+				}
+				for c := range 16 {
+					want, l := f.want(c)
+					if !(math.Abs(lse[c]-l) <= 1e-5*(1+math.Abs(l))) {
+						t.Fatalf("head %d, %d keys, column %d: lse %v, want %v", hd, n, c, lse[c], l)
+					}
+					for d := range want {
+						if !(math.Abs(float64(got[c][d])-want[d]) <= 0x1p-8*top) {
+							t.Fatalf("head %d, %d keys, column %d at %d: %v, want %v", hd, n, c, d, got[c][d], want[d])
+						}
+					}
+				}
+				for _, other := range [][]int{{7}, {3, 2, 1}, {15, 14, 13, 12, 11}} {
+					again, _ := run(other)
+					for i, c := range other {
+						if d := diffBits(again[i], got[c]); d >= 0 {
+							t.Fatalf("head %d, %d keys, column %d among %v: %v, with all %v", hd, n, c, other, again[i][d], got[c][d])
+						}
+					}
+				}
+			}
+		}
+	})
+}

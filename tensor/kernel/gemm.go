@@ -59,6 +59,27 @@ type PackedB struct {
 // PackedBLen returns the elements that a packed B (k,n) needs, whatever the set.
 func PackedBLen(k, n int) int { return k * roundUp(n, PanelCols) }
 
+// Cut is what a caller that cuts C into tiles, each a call of its own, should know of a set's product.
+type Cut struct {
+	Rows int // the rows of a tile are best a multiple of it; the columns one of PanelCols
+	// Packing is what packing an element of A or B takes, in multiply-adds. Each tile packs its part of both; but
+	// where Direct, an A of bf16 rows is read as it is.
+	Packing int
+	Direct  bool
+}
+
+// Cut returns how to cut Gemm, or where bf16 GemmBF16.
+func (s Set) Cut(bf16 bool) Cut {
+	p := s.t.f32
+	if bf16 {
+		p = s.t.bf16
+	}
+	if p.tiles != nil {
+		return Cut{p.m, 200, true}
+	}
+	return Cut{p.m, 24, false}
+}
+
 // Gemm computes C (M,N) = A (M,K) · B (K,N), or adds the product to C when acc.
 //
 //	for i, j := range C {

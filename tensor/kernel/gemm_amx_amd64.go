@@ -14,21 +14,20 @@ const (
 )
 
 var avx512AMX = product{m: amxBlock, n: amxBlock, kb: 512, pairs: true, unit: amxK / 2, packB: packBAMX,
-	tiles: &tiles{prepare: prepareAMX, block: blockAMX}}
+	tiles: &tiles{direct: directAMX, pack: packStripsAMX, block: blockAMX}}
 
-// prepareAMX keeps a where tiles can be loaded from it, rows of bf16 of whole tiles, and else packs it: for each
-// strip of 32 rows and each 32 of K, rows of 64 bytes, the last k filled up with zeros.
-func prepareAMX(packed []float32, a operand) operand {
-	if a.half != nil && a.colStride == 1 && a.cols%amxK == 0 {
-		return a
-	}
-	dst := words(packed)
+// directAMX tells whether tiles can be loaded from a: rows of bf16, of whole tiles.
+func directAMX(a operand) bool {
+	return a.half != nil && a.colStride == 1 && a.cols%amxK == 0
+}
+
+// packStripsAMX makes rows of 64 bytes for each strip of 32 rows and each 32 of K, the last k filled up with zeros.
+func packStripsAMX(dst []float32, a operand) {
 	kp := roundUp(a.cols, amxK)
 	for i := 0; i < a.rows; i += amxBlock {
 		r := min(amxBlock, a.rows-i)
-		packAAMX(dst[i*kp:][:r*kp], a.slice(i, i+r, 0, a.cols), r)
+		packAAMX(words(dst)[i*kp:][:r*kp], a.slice(i, i+r, 0, a.cols), r)
 	}
-	return operand{}
 }
 
 // words is x as twice as many bf16.

@@ -29,9 +29,9 @@ type product struct {
 
 // tiles is a block's product where the CPU has registers for matrices.
 type tiles struct {
-	// prepare returns a (M,kc), M at most packM, where block can read it as it is; else it packs it into dst
-	// and returns nothing.
-	prepare func(dst []float32, a operand) operand
+	// direct tells whether block can read a as it is. Where not, pack packs a (M,kc), M at most packM.
+	direct func(a operand) bool
+	pack   func(dst []float32, a operand)
 	// block is product.block with C in bf16 where it begins or ends: unless acc, sums begin with from where it has
 	// data, and where out has data they are rounded into it, and C itself is undefined.
 	block func(c Mat, from, out half, kc int, bp []float32, acc bool, w work)
@@ -150,7 +150,7 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 		nb = smallN
 	}
 	w := p.carve(ws, c.Cols, a.cols)
-	for i, rows := 0, p.parts(c.Rows); i < c.Rows; i += rows {
+	for i, rows := 0, p.parts(a); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for k := 0; k < a.cols; k += p.kb {
 			k1 := min(k+p.kb, a.cols)
@@ -171,10 +171,13 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 	}
 }
 
-// parts is how many rows to take at once of rows: at most packM, in even parts.
-func (p *product) parts(rows int) int {
-	n := (rows + packM - 1) / packM
-	return roundUp((rows+n-1)/n, max(p.m, maxM))
+// parts is how many rows of a to take at once: where they are packed at most packM, in even parts.
+func (p *product) parts(a operand) int {
+	if p.tiles != nil && p.tiles.direct(a) {
+		return a.rows
+	}
+	n := (a.rows + packM - 1) / packM
+	return roundUp((a.rows+n-1)/n, max(p.m, maxM))
 }
 
 // packWhole packs columns j0 to j1 of b into a packed matrix.
@@ -206,7 +209,7 @@ func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bo
 	}
 	w := p.carve(ws, c.Cols, k)
 	np := roundUp(n, p.n)
-	for i, rows := 0, p.parts(c.Rows); i < c.Rows; i += rows {
+	for i, rows := 0, p.parts(a); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for at := 0; at < k; at += p.kb {
 			end := min(at+p.kb, k)
@@ -268,8 +271,12 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 
 // packBlockA packs a (M,kc), M at most packM, or returns it where it needs no packing.
 func (p *product) packBlockA(dst []float32, a operand) operand {
+	if p.tiles != nil && p.tiles.direct(a) {
+		return a
+	}
 	if p.tiles != nil {
-		return p.tiles.prepare(dst, a)
+		p.tiles.pack(dst, a)
+		return operand{}
 	}
 	pa := p.inner(a.cols)*p.m + padA
 	for i := 0; i < a.rows; i += p.m {

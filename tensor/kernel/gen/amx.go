@@ -58,6 +58,29 @@ func tiles(m, n int) {
 		}
 	}
 	Label("panel")
+	// Lines of the result that are far away come while the tiles work.
+	Load(Param("rows"), t)
+	TESTQ(half, half)
+	JZ(LabelRef("float"))
+	Load(Param("ldh"), a)
+	MOVQ(half, a1)
+	Label("ask")
+	prefetchW(a1, 0)
+	ADDQ(a, a1)
+	DECQ(t)
+	JNE(LabelRef("ask"))
+	JMP(LabelRef("asked"))
+	Label("float")
+	MOVQ(c, a1)
+	Label("askFloat")
+	prefetchW(a1, 0)
+	if n == 2 {
+		prefetchW(a1, 64)
+	}
+	ADDQ(ldc, a1)
+	DECQ(t)
+	JNE(LabelRef("askFloat"))
+	Label("asked")
 	Load(Param("acc"), reg.DIB)
 	TESTB(reg.DIB, reg.DIB)
 	JZ(LabelRef("fresh"))
@@ -170,6 +193,9 @@ func sib(pp byte, tile int, base, stride reg.GPPhysical, disp byte) {
 
 func tileLoad(tile int, base, stride reg.GPPhysical, disp byte)  { sib(3, tile, base, stride, disp) } // TILELOADD
 func tileStore(tile int, base, stride reg.GPPhysical, disp byte) { sib(2, tile, base, stride, disp) } // TILESTORED
+
+// prefetchW is PREFETCHW of the line at base+disp, 0F 0D /1.
+func prefetchW(base reg.GPPhysical, disp byte) { code(0x0F, 0x0D, 0x48|numbers[base], disp) }
 
 // tileZero is TILEZERO, VEX.128.F2.0F38.W0 49.
 func tileZero(tile int) { code(0xC4, 0xE2, 0x7B, 0x49, 0xC0|byte(tile)<<3) }
