@@ -68,9 +68,9 @@ type QuantWeights struct {
 
 // panel is how a panel of a format is laid out and multiplied.
 type panel struct {
-	elems int // of a row in a block
-	bytes int // of 16 rows' blocks
-	pack  func(dst, src []byte, row int)
+	elems int                            // of a row in a block
+	bytes int                            // of 16 rows' blocks
+	pack  func(dst, src []byte, row int) // a row's block, or all of them where they are single elements
 }
 
 // unpacked is 32 elements of 16 rows. An element is scale·(code − zero) + min.
@@ -152,6 +152,13 @@ func (w QuantWeights) Pack(src []byte, n0 int) {
 	in := row / blocks
 	for r := 0; r < rows; r += QuantPanel {
 		dst := w.panel(n0+r, p)
+		if p.elems == 1 {
+			clear(dst)
+			for i := range min(QuantPanel, rows-r) {
+				p.pack(dst, src[(r+i)*row:][:row], i)
+			}
+			continue
+		}
 		for b := range blocks {
 			to := dst[b*p.bytes : (b+1)*p.bytes]
 			clear(to)
@@ -217,7 +224,8 @@ type quantTable struct {
 	// gemm multiplies rows of A, at most quantRows, lda bytes apart, by the blocks of one panel of a format, into as many columns of rows
 	// of C, ldc elements apart.
 	gemm func(t quant.Type, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, blocks int)
-
+	// grouped is gemm with panels of GroupedWeights, groups of so many times 32 elements.
+	grouped func(bits, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, groups, steps int)
 	// half is gemm with float32 rows and panels of F16 or BF16.
 	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
 	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.

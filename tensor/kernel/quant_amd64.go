@@ -31,7 +31,7 @@ var vnniQuant = quantTable{
 			quantizeRowVNNI(&dst[0], &x[0], len(x)/QuantGroup)
 		}
 	},
-	gemm: microsVNNI.gemm, half: microsVNNI.half, half4: microsVNNI.half4,
+	gemm: microsVNNI.gemm, grouped: microsVNNI.grouped, half: microsVNNI.half, half4: microsVNNI.half4,
 }
 
 var avx2Quant = quantTable{
@@ -40,7 +40,7 @@ var avx2Quant = quantTable{
 			quantizeRowAVX2(&dst[0], &x[0], len(x)/QuantGroup)
 		}
 	},
-	gemm: microsAVX2.gemm, half: microsAVX2.half, half4: microsAVX2.half4,
+	gemm: microsAVX2.gemm, grouped: microsAVX2.grouped, half: microsAVX2.half, half4: microsAVX2.half4,
 }
 
 // quantSizes are how many sizes of micro-kernels there are at most: for 1, 2, 4 and 8 rows.
@@ -52,10 +52,14 @@ type microsQuant [quantSizes]func(blocks int, b, a *byte, lda int, c *float32, l
 // microsHalf are those of F16 or BF16.
 type microsHalf [quantSizes]func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int)
 
+// microsGrouped are those of GroupedWeights.
+type microsGrouped [quantSizes]func(blocks, steps int, b, a *byte, lda int, c *float32, ldc, cols int)
+
 // quantSet is the micro-kernels of an instruction set.
 type quantSet struct {
 	q4_0, q4_1, q5_0, q5_1, q8_0, q2_K, q3_K, q4_K, q5_K, q6_K, iq4_nl, iq4_xs, mxfp4 microsQuant
 
+	g4, g8        microsGrouped
 	f16, bf16     microsHalf
 	f16x4, bf16x4 func(k int, b *byte, stride int, a, c *float32)
 }
@@ -68,6 +72,18 @@ func (s *quantSet) gemm(t quant.Type, rows, cols int, c []float32, ldc int, a []
 	for m := 0; m < rows; {
 		p := power(rows-m, s.sizes())
 		micros[p](blocks, &b[0], &a[m*lda], lda, &c[m*ldc], ldc, cols)
+		m += 1 << p
+	}
+}
+
+func (s *quantSet) grouped(bits, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, groups, steps int) {
+	micros := &s.g4
+	if bits == 8 {
+		micros = &s.g8
+	}
+	for m := 0; m < rows; {
+		p := power(rows-m, s.sizes())
+		micros[p](groups, steps, &b[0], &a[m*lda], lda, &c[m*ldc], ldc, cols)
 		m += 1 << p
 	}
 }
@@ -146,6 +162,8 @@ var microsVNNI = quantSet{
 	iq4_nl: microsQuant{quantIQ4_NLx1VNNI, quantIQ4_NLx2VNNI, quantIQ4_NLx4VNNI, quantIQ4_NLx8VNNI},
 	iq4_xs: microsQuant{quantIQ4_XSx1VNNI, quantIQ4_XSx2VNNI, quantIQ4_XSx4VNNI, quantIQ4_XSx8VNNI},
 	mxfp4:  microsQuant{quantMXFP4x1VNNI, quantMXFP4x2VNNI, quantMXFP4x4VNNI, quantMXFP4x8VNNI},
+	g4:     microsGrouped{quantG4x1VNNI, quantG4x2VNNI, quantG4x4VNNI, quantG4x8VNNI},
+	g8:     microsGrouped{quantG8x1VNNI, quantG8x2VNNI, quantG8x4VNNI, quantG8x8VNNI},
 	f16:    microsHalf{quantF16x1VNNI, quantF16x2VNNI, quantF16x4VNNI, quantF16x8VNNI},
 	bf16:   microsHalf{quantBF16x1VNNI, quantBF16x2VNNI, quantBF16x4VNNI, quantBF16x8VNNI},
 	f16x4:  quantF16x1by4VNNI, bf16x4: quantBF16x1by4VNNI,
@@ -165,6 +183,8 @@ var microsAVX2 = quantSet{
 	iq4_nl: microsQuant{quantIQ4_NLx1AVX2, quantIQ4_NLx2AVX2, quantIQ4_NLx4AVX2},
 	iq4_xs: microsQuant{quantIQ4_XSx1AVX2, quantIQ4_XSx2AVX2, quantIQ4_XSx4AVX2},
 	mxfp4:  microsQuant{quantMXFP4x1AVX2, quantMXFP4x2AVX2, quantMXFP4x4AVX2},
+	g4:     microsGrouped{quantG4x1AVX2, quantG4x2AVX2, quantG4x4AVX2},
+	g8:     microsGrouped{quantG8x1AVX2, quantG8x2AVX2, quantG8x4AVX2},
 	f16:    microsHalf{quantF16x1AVX2, quantF16x2AVX2, quantF16x4AVX2},
 	bf16:   microsHalf{quantBF16x1AVX2, quantBF16x2AVX2, quantBF16x4AVX2},
 	f16x4:  quantF16x1by4AVX2, bf16x4: quantBF16x1by4AVX2,

@@ -125,6 +125,24 @@ func quantMXFP4x2AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int
 func quantMXFP4x4AVX2(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantG4x1AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG4x2AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG4x4AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x1AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x2AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x4AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape

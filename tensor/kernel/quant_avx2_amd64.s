@@ -20685,6 +20685,1641 @@ part:
 	VZEROUPPER
 	RET
 
+// func quantG4x1AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantG4x1AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	VMOVDQU      (BX), Y10
+	VMOVDQU      32(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      64(BX), Y10
+	VMOVDQU      96(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y10
+	VMOVDQU      160(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y10
+	VMOVDQU      224(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantG4x2AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantG4x2AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	VMOVDQU      (BX), Y10
+	VMOVDQU      32(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      64(BX), Y10
+	VMOVDQU      96(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y10
+	VMOVDQU      160(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y10
+	VMOVDQU      224(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 48(CX)(DX*1), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantG4x4AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantG4x4AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	VMOVDQU      (BX), Y10
+	VMOVDQU      32(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD (CX), Y12
+	VPMADDUBSW   Y12, Y8, Y0
+	VPMADDUBSW   Y12, Y9, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y2
+	VPMADDUBSW   Y12, Y9, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y4
+	VPMADDUBSW   Y12, Y9, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y6
+	VPMADDUBSW   Y12, Y9, Y7
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      64(BX), Y10
+	VMOVDQU      96(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 4(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y10
+	VMOVDQU      160(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 8(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y10
+	VMOVDQU      224(BX), Y11
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y8
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y9
+	VPBROADCASTD 12(CX), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        avx2_quant_low<>+0(SB), Y10, Y10
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        avx2_quant_low<>+0(SB), Y11, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y7, Y7
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VPBROADCASTD 48(CX), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VPBROADCASTD 48(CX)(DX*1), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VPBROADCASTD 48(CX)(DX*2), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VPBROADCASTD 48(CX)(R9*1), Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+256, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x1AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantG8x1AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	PREFETCHT0   4416(BX)
+	PREFETCHT0   4480(BX)
+	PREFETCHT0   4544(BX)
+	VMOVDQU      (BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VMOVDQU      64(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      128(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      192(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      256(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      288(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      320(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      352(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      384(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      416(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      448(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      480(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+512, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x2AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantG8x2AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	VMOVDQU      (BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VMOVDQU      64(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      128(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      192(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      256(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      288(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      320(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      352(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      384(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      416(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVDQU      448(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      480(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+512, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x4AVX2(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantG8x4AVX2(SB), NOSPLIT, $512-64
+	MOVQ    blocks+0(FP), AX
+	MOVQ    b+16(FP), BX
+	MOVQ    a+24(FP), CX
+	MOVQ    lda+32(FP), DX
+	MOVQ    c+40(FP), SI
+	MOVQ    ldc+48(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DX)(DX*2), R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (SP)
+	VMOVUPS Y0, 32(SP)
+	VMOVUPS Y0, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS Y0, 128(SP)
+	VMOVUPS Y0, 160(SP)
+	VMOVUPS Y0, 192(SP)
+	VMOVUPS Y0, 224(SP)
+
+loop:
+	MOVQ BX, R11
+	ADDQ $+128, BX
+	MOVQ steps+8(FP), R13
+
+step:
+	VMOVDQU      (BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      32(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD (CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y1
+	VPBROADCASTD (CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y3
+	VPBROADCASTD (CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y5
+	VPBROADCASTD (CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y7
+	VMOVDQU      64(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      96(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 4(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      128(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      160(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 8(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 8(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 8(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      192(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      224(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 12(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 12(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 12(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      256(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      288(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 16(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 16(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 16(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 16(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      320(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      352(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 20(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 20(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 20(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 20(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      384(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      416(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 24(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 24(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 24(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 24(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVDQU      448(BX), Y8
+	VPXOR        avx2_quant_sign<>+0(SB), Y8, Y8
+	VPABSB       Y8, Y10
+	VMOVDQU      480(BX), Y9
+	VPXOR        avx2_quant_sign<>+0(SB), Y9, Y9
+	VPABSB       Y9, Y11
+	VPBROADCASTD 28(CX), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y0, Y0
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(CX)(DX*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y2, Y2
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 28(CX)(DX*2), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y4, Y4
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 28(CX)(R9*1), Y12
+	VPSIGNB      Y8, Y12, Y13
+	VPMADDUBSW   Y13, Y10, Y13
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y13, Y13
+	VPADDD       Y13, Y6, Y6
+	VPSIGNB      Y9, Y12, Y14
+	VPMADDUBSW   Y14, Y11, Y14
+	VPMADDWD     avx2_quant_ones<>+0(SB), Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      64(R11), Y10
+	VMOVUPS      96(R11), Y11
+	VBROADCASTSS 32(CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  (SP), Y14, Y0
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y10, Y0
+	VMOVUPS      Y0, (SP)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  32(SP), Y14, Y1
+	VBROADCASTSS 36(CX), Y14
+	VFMADD231PS  Y14, Y11, Y1
+	VMOVUPS      Y1, 32(SP)
+	VBROADCASTSS 32(CX)(DX*1), Y12
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  64(SP), Y14, Y2
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VMOVUPS      Y2, 64(SP)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  96(SP), Y14, Y3
+	VBROADCASTSS 36(CX)(DX*1), Y14
+	VFMADD231PS  Y14, Y11, Y3
+	VMOVUPS      Y3, 96(SP)
+	VBROADCASTSS 32(CX)(DX*2), Y12
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  128(SP), Y14, Y4
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y10, Y4
+	VMOVUPS      Y4, 128(SP)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  160(SP), Y14, Y5
+	VBROADCASTSS 36(CX)(DX*2), Y14
+	VFMADD231PS  Y14, Y11, Y5
+	VMOVUPS      Y5, 160(SP)
+	VBROADCASTSS 32(CX)(R9*1), Y12
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y12, Y8, Y14
+	VFMADD213PS  192(SP), Y14, Y6
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y10, Y6
+	VMOVUPS      Y6, 192(SP)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y12, Y9, Y14
+	VFMADD213PS  224(SP), Y14, Y7
+	VBROADCASTSS 36(CX)(R9*1), Y14
+	VFMADD231PS  Y14, Y11, Y7
+	VMOVUPS      Y7, 224(SP)
+	ADDQ         $+64, CX
+	ADDQ         $+512, BX
+	DECQ         R13
+	JNE          step
+	DECQ         AX
+	JNE          loop
+	MOVQ         cols+56(FP), AX
+	CMPQ         AX, $0x10
+	JNE          part
+	VMOVUPS      (SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      64(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      96(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      128(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      160(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VMOVUPS      192(SP), Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      224(SP), Y1
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+part:
+	LEAQ       avx2_quant_masks<>+0(SB), R11
+	NEGQ       AX
+	VMOVDQU    64(R11)(AX*4), Y2
+	VMOVDQU    96(R11)(AX*4), Y3
+	VMOVUPS    (SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    32(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    64(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    96(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    128(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    160(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	ADDQ       DI, SI
+	VMOVUPS    192(SP), Y0
+	VMASKMOVPS Y0, Y2, (SI)
+	VMOVUPS    224(SP), Y1
+	VMASKMOVPS Y1, Y3, 32(SI)
+	VZEROUPPER
+	RET
+
 // func quantF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·quantF16x1AVX2(SB), NOSPLIT, $0-56

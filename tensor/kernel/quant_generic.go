@@ -8,7 +8,7 @@ import (
 	"loadline/tensor/quant"
 )
 
-var genericQuant = quantTable{quantize: quantizeGeneric, gemm: gemmQuantGeneric, half: gemmHalfGeneric}
+var genericQuant = quantTable{quantize: quantizeGeneric, gemm: gemmQuantGeneric, grouped: gemmGroupedGeneric, half: gemmHalfGeneric}
 
 func quantizeGeneric(dst []byte, x []float32) {
 	for ; len(x) > 0; dst, x = dst[quantGroupBytes:], x[QuantGroup:] {

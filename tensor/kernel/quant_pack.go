@@ -1,15 +1,20 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"math"
 
 	"loadline/tensor/quant"
 )
 
 // toLanes copies the dwords of a row's bytes to the row's lane of registers from dst on.
-func toLanes(dst, src []byte, row int) {
-	for j := 0; j < len(src); j += 4 {
-		copy(dst[16*j+4*row:][:4], src[j:])
+func toLanes(dst, src []byte, row int) { toLanesXor(dst, src, row, 0) }
+
+// toLanesXor is toLanes with a mask of bits that are turned.
+func toLanesXor(dst, src []byte, row int, mask uint32) {
+	for dst = dst[4*row:]; len(src) > 0; src = src[4:] {
+		binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(src)^mask)
+		dst = dst[min(64, len(dst)):]
 	}
 }
 
@@ -84,12 +89,7 @@ func (u *unpacked) readQ4_1(src []byte) {
 }
 
 func packQ8_0(dst, src []byte, row int) {
-	toLanes(dst, src[2:34], row)
-	for j := range 8 {
-		for i := range 4 {
-			dst[64*j+4*row+i] ^= 0x80
-		}
-	}
+	toLanesXor(dst, src[2:34], row, 0x80808080)
 	copy(dst[512+2*row:], src[:2])
 }
 
@@ -103,20 +103,39 @@ func (u *unpacked) readQ8_0(src []byte) {
 	}
 }
 
-func packHalf(dst, src []byte, row int) { copy(dst[2*row:], src[:2]) }
+// packHalf packs a row of binary16 or bf16, whose blocks are single elements, into the panels of a whole row.
+func packHalf(dst, src []byte, row int) {
+	for i := 0; i+2 <= len(src); i += 2 {
+		binary.LittleEndian.PutUint16(dst[QuantPanel*i+2*row:], binary.LittleEndian.Uint16(src[i:]))
+	}
+}
 
-// topBit stores the top bit of element i of a group in a register of them.
-func topBit(dst []byte, row, i int, bit uint8) { dst[4*row+i%4] |= bit & 1 << (i / 4) }
+// topBits stores the top bits of a group, bit i for element i, in a register of them: bit j of byte i is bit 4j+i.
+func topBits(dst []byte, row int, all uint32) {
+	for i := range 4 {
+		x := all >> i & 0x11111111
+		x = (x | x>>3) & 0x03030303
+		x = (x | x>>6) & 0x000f000f
+		dst[4*row+i] = byte(x | x>>12)
+	}
+}
 
-// top reads what topBit stored.
+// bitOf gathers bit g of 32 bytes, that of byte i in bit i.
+func bitOf(src []byte, g int) (all uint32) {
+	for i := range 4 {
+		x := binary.LittleEndian.Uint64(src[8*i:]) >> g & 0x0101010101010101
+		all |= uint32(x*0x0102040810204080>>56) << (8 * i)
+	}
+	return all
+}
+
+// top reads what topBits stored.
 func top(src []byte, row, i int) uint8 { return src[4*row+i%4] >> (i / 4) & 1 }
 
 // packFive packs the nibbles and top bits of Q5_0 and Q5_1, from qh on.
 func packFive(dst, src []byte, row int) {
 	toLanes(dst, src[4:20], row)
-	for i := range QuantGroup {
-		topBit(dst[256:], row, i, src[i/8]>>(i%8))
-	}
+	topBits(dst[256:], row, binary.LittleEndian.Uint32(src))
 }
 
 func (u *unpacked) readFive(src []byte, row int) {

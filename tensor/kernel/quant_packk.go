@@ -72,9 +72,7 @@ const panelQ5_K = 32 + 32 + 8*32 + 8*64 + 4*512
 func packQ5_K(dst, src []byte, row int) {
 	packScales(dst, src, row)
 	for g := range 8 {
-		for i := range QuantGroup {
-			topBit(dst[320+64*g:], row, i, src[16+i]>>g)
-		}
+		topBits(dst[320+64*g:], row, bitOf(src[16:], g))
 	}
 	toLanes(dst[832:], src[48:176], row)
 }
@@ -127,9 +125,7 @@ func packQ3_K(dst, src []byte, row int) {
 		dst[32+16*g+row] = scale - 32
 	}
 	for g := range 8 {
-		for i := range QuantGroup {
-			topBit(dst[288+64*g:], row, i, src[i]>>g)
-		}
+		topBits(dst[288+64*g:], row, bitOf(src, g))
 	}
 	toLanes(dst[800:], src[32:96], row)
 }

@@ -320,6 +320,67 @@ func checkQuant(t *testing.T, typ quant.Type, got []float32, a, src []byte, m, n
 	}
 }
 
+// TestGemmGrouped compares every set with the generic one bit for bit, and that with a sum in float64.
+func TestGemmGrouped(t *testing.T) {
+	r := newRand()
+	for _, d := range [][5]int{{4, 1, 16, 32, 32}, {4, 3, 40, 256, 128}, {8, 9, 17, 192, 64}, {4, 15, 33, 96, 96}, {8, 1, 48, 128, 128}, {8, 6, 16, 64, 32}} {
+		bits, m, n, k, group := d[0], d[1], d[2], d[3], d[4]
+		w := GroupedWeights{Bits: bits, Group: group, N: n, K: k, Data: make([]byte, GroupedLen(bits, n, k, group))}
+		values := make([]float64, n*k)
+		for row := range n {
+			codes, scales, zeros := make([]uint8, k), random(r, k/group), make([]float32, k/group)
+			for g := range zeros {
+				zeros[g] = float32(r.IntN(1 << bits))
+			}
+			for i := range codes {
+				codes[i] = uint8(r.IntN(1 << bits))
+				values[row*k+i] = float64(scales[i/group]) * (float64(codes[i]) - float64(zeros[i/group]))
+			}
+			w.PackRow(row, codes, scales, zeros)
+		}
+		x, a := random(r, m*k), make([]byte, QuantizedLen(m, k))
+		Generic().QuantizeRows(a, x, m, k, k)
+		ldc := n + 1
+		want := filled(m*ldc, guard)
+		Generic().GemmGrouped(RowMajor(want, m, n, ldc), a, w, 0)
+		for row := range m {
+			for col := range n {
+				sum, size := 0.0, 0.0
+				for i := range k {
+					p := a[QuantizedLen(row, k)+i/QuantGroup*quantGroupBytes:]
+					v := float64(float(p[32:])) * float64(int8(p[i%QuantGroup]))
+					sum += v * values[col*k+i]
+					size += math.Abs(v) * math.Abs(values[col*k+i])
+				}
+				if e := math.Abs(float64(want[row*ldc+col]) - sum); e > 0x1p-17*size+1e-6 {
+					t.Fatalf("%v: row %d, column %d: got %v, want %v", d, row, col, want[row*ldc+col], sum)
+				}
+			}
+			if want[row*ldc+n] != guard {
+				t.Fatalf("%v: wrote beyond the columns", d)
+			}
+		}
+		for _, s := range Sets() {
+			got := filled(m*ldc, guard)
+			s.GemmGrouped(RowMajor(got, m, n, ldc), a, w, 0)
+			if i := diffBits(got, want); i >= 0 {
+				t.Fatalf("%s %v: row %d, column %d: got %v, want %v", s.Name(), d, i/ldc, i%ldc, got[i], want[i])
+			}
+			alone := filled(ldc, guard)
+			s.GemmGrouped(RowMajor(alone, 1, n, ldc), a[QuantizedLen(m-1, k):], w, 0)
+			if i := diffBits(alone, want[(m-1)*ldc:]); i >= 0 {
+				t.Fatalf("%s %v: the last row alone, column %d: got %v, want %v", s.Name(), d, i, alone[i], want[(m-1)*ldc+i])
+			}
+			if got := testing.AllocsPerRun(3, func() { s.GemmGrouped(RowMajor(alone, 1, n, ldc), a[QuantizedLen(m-1, k):], w, 0) }); got != 0 {
+				t.Errorf("%s %v: %v allocations", s.Name(), d, got)
+			}
+		}
+	}
+	if CanGroup(3, 128, 32) || CanGroup(4, 128, 48) || CanGroup(4, 96, 64) || !CanGroup(8, 128, 128) {
+		t.Error("CanGroup is wrong")
+	}
+}
+
 // TestQuantAllocates asserts that nothing is allocated.
 func TestQuantAllocates(t *testing.T) {
 	r := newRand()
@@ -386,6 +447,25 @@ func BenchmarkPlainRead(b *testing.B) {
 			b.SetBytes(int64(4 * len(x)))
 			for b.Loop() {
 				s.Max(x)
+			}
+		})
+	}
+}
+
+// BenchmarkPack measures the rearranging of weights at load: bytes are of the file's.
+func BenchmarkPack(b *testing.B) {
+	r := newRand()
+	for _, typ := range append(quantTypes, quant.F16) {
+		const n, k = 512, 1024
+		src := make([]byte, n*k/typ.BlockElems()*typ.BlockBytes())
+		for i := range src {
+			src[i] = byte(r.Uint32())
+		}
+		w := packedWeights(typ, src, n, k)
+		b.Run(typ.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				w.Pack(src, 0)
 			}
 		})
 	}

@@ -164,6 +164,30 @@ func quantMXFP4x4VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int
 func quantMXFP4x8VNNI(blocks int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
+func quantG4x1VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG4x2VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG4x4VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG4x8VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x1VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x2VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x4VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
+func quantG8x8VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+
+//go:noescape
 func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape

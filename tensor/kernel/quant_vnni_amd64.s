@@ -11482,6 +11482,875 @@ loop:
 	VZEROUPPER
 	RET
 
+// func quantG4x1VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·quantG4x1VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	VPXORD       Z16, Z16, Z16
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	PREFETCHT0       4096(BX)
+	PREFETCHT0       4160(BX)
+	PREFETCHT0       4224(BX)
+	PREFETCHT0       4288(BX)
+	VMOVDQU64        (BX), Z0
+	VPSRLD           $0x04, Z0, Z4
+	VPANDD           Z11, Z0, Z0
+	VPANDD           Z11, Z4, Z4
+	VMOVDQU64        64(BX), Z1
+	VPSRLD           $0x04, Z1, Z5
+	VPANDD           Z11, Z1, Z1
+	VPANDD           Z11, Z5, Z5
+	VMOVDQU64        128(BX), Z2
+	VPSRLD           $0x04, Z2, Z6
+	VPANDD           Z11, Z2, Z2
+	VPANDD           Z11, Z6, Z6
+	VMOVDQU64        192(BX), Z3
+	VPSRLD           $0x04, Z3, Z7
+	VPANDD           Z11, Z3, Z3
+	VPANDD           Z11, Z7, Z7
+	VPBROADCASTD     48(CX), Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	ADDQ             $+64, CX
+	ADDQ             $+256, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG4x2VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG4x2VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VPSRLD           $0x04, Z0, Z4
+	VPANDD           Z11, Z0, Z0
+	VPANDD           Z11, Z4, Z4
+	VMOVDQU64        64(BX), Z1
+	VPSRLD           $0x04, Z1, Z5
+	VPANDD           Z11, Z1, Z1
+	VPANDD           Z11, Z5, Z5
+	VMOVDQU64        128(BX), Z2
+	VPSRLD           $0x04, Z2, Z6
+	VPANDD           Z11, Z2, Z2
+	VPANDD           Z11, Z6, Z6
+	VMOVDQU64        192(BX), Z3
+	VPSRLD           $0x04, Z3, Z7
+	VPANDD           Z11, Z3, Z3
+	VPANDD           Z11, Z7, Z7
+	VPBROADCASTD     48(CX), Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	ADDQ             $+64, CX
+	ADDQ             $+256, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG4x4VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG4x4VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	LEAQ         (DX)(DX*2), R9
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VPSRLD           $0x04, Z0, Z4
+	VPANDD           Z11, Z0, Z0
+	VPANDD           Z11, Z4, Z4
+	VMOVDQU64        64(BX), Z1
+	VPSRLD           $0x04, Z1, Z5
+	VPANDD           Z11, Z1, Z1
+	VPANDD           Z11, Z5, Z5
+	VMOVDQU64        128(BX), Z2
+	VPSRLD           $0x04, Z2, Z6
+	VPANDD           Z11, Z2, Z2
+	VPANDD           Z11, Z6, Z6
+	VMOVDQU64        192(BX), Z3
+	VPSRLD           $0x04, Z3, Z7
+	VPANDD           Z11, Z3, Z3
+	VPANDD           Z11, Z7, Z7
+	VPBROADCASTD     48(CX), Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	VPBROADCASTD     48(CX)(DX*2), Z28
+	VPDPBUSD.BCST    (CX)(DX*2), Z0, Z28
+	VPDPBUSD.BCST    4(CX)(DX*2), Z1, Z28
+	VPDPBUSD.BCST    8(CX)(DX*2), Z2, Z28
+	VPDPBUSD.BCST    12(CX)(DX*2), Z3, Z28
+	VPDPBUSD.BCST    16(CX)(DX*2), Z4, Z28
+	VPDPBUSD.BCST    20(CX)(DX*2), Z5, Z28
+	VPDPBUSD.BCST    24(CX)(DX*2), Z6, Z28
+	VPDPBUSD.BCST    28(CX)(DX*2), Z7, Z28
+	VMULPS.BCST      32(CX)(DX*2), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z18
+	VFMADD231PS.BCST 36(CX)(DX*2), Z10, Z18
+	VPBROADCASTD     48(CX)(R9*1), Z30
+	VPDPBUSD.BCST    (CX)(R9*1), Z0, Z30
+	VPDPBUSD.BCST    4(CX)(R9*1), Z1, Z30
+	VPDPBUSD.BCST    8(CX)(R9*1), Z2, Z30
+	VPDPBUSD.BCST    12(CX)(R9*1), Z3, Z30
+	VPDPBUSD.BCST    16(CX)(R9*1), Z4, Z30
+	VPDPBUSD.BCST    20(CX)(R9*1), Z5, Z30
+	VPDPBUSD.BCST    24(CX)(R9*1), Z6, Z30
+	VPDPBUSD.BCST    28(CX)(R9*1), Z7, Z30
+	VMULPS.BCST      32(CX)(R9*1), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z19
+	VFMADD231PS.BCST 36(CX)(R9*1), Z10, Z19
+	ADDQ             $+64, CX
+	ADDQ             $+256, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z18, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z19, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG4x8VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG4x8VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	LEAQ         (DX)(DX*4), R8
+	ADDQ         CX, R8
+	LEAQ         (DX)(DX*2), R9
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+	VPXORD       Z22, Z22, Z22
+	VPXORD       Z23, Z23, Z23
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VPSRLD           $0x04, Z0, Z4
+	VPANDD           Z11, Z0, Z0
+	VPANDD           Z11, Z4, Z4
+	VMOVDQU64        64(BX), Z1
+	VPSRLD           $0x04, Z1, Z5
+	VPANDD           Z11, Z1, Z1
+	VPANDD           Z11, Z5, Z5
+	VMOVDQU64        128(BX), Z2
+	VPSRLD           $0x04, Z2, Z6
+	VPANDD           Z11, Z2, Z2
+	VPANDD           Z11, Z6, Z6
+	VMOVDQU64        192(BX), Z3
+	VPSRLD           $0x04, Z3, Z7
+	VPANDD           Z11, Z3, Z3
+	VPANDD           Z11, Z7, Z7
+	VPBROADCASTD     48(CX), Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	VPBROADCASTD     48(CX)(DX*2), Z28
+	VPDPBUSD.BCST    (CX)(DX*2), Z0, Z28
+	VPDPBUSD.BCST    4(CX)(DX*2), Z1, Z28
+	VPDPBUSD.BCST    8(CX)(DX*2), Z2, Z28
+	VPDPBUSD.BCST    12(CX)(DX*2), Z3, Z28
+	VPDPBUSD.BCST    16(CX)(DX*2), Z4, Z28
+	VPDPBUSD.BCST    20(CX)(DX*2), Z5, Z28
+	VPDPBUSD.BCST    24(CX)(DX*2), Z6, Z28
+	VPDPBUSD.BCST    28(CX)(DX*2), Z7, Z28
+	VMULPS.BCST      32(CX)(DX*2), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z18
+	VFMADD231PS.BCST 36(CX)(DX*2), Z10, Z18
+	VPBROADCASTD     48(CX)(R9*1), Z30
+	VPDPBUSD.BCST    (CX)(R9*1), Z0, Z30
+	VPDPBUSD.BCST    4(CX)(R9*1), Z1, Z30
+	VPDPBUSD.BCST    8(CX)(R9*1), Z2, Z30
+	VPDPBUSD.BCST    12(CX)(R9*1), Z3, Z30
+	VPDPBUSD.BCST    16(CX)(R9*1), Z4, Z30
+	VPDPBUSD.BCST    20(CX)(R9*1), Z5, Z30
+	VPDPBUSD.BCST    24(CX)(R9*1), Z6, Z30
+	VPDPBUSD.BCST    28(CX)(R9*1), Z7, Z30
+	VMULPS.BCST      32(CX)(R9*1), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z19
+	VFMADD231PS.BCST 36(CX)(R9*1), Z10, Z19
+	VPBROADCASTD     48(CX)(DX*4), Z24
+	VPDPBUSD.BCST    (CX)(DX*4), Z0, Z24
+	VPDPBUSD.BCST    4(CX)(DX*4), Z1, Z24
+	VPDPBUSD.BCST    8(CX)(DX*4), Z2, Z24
+	VPDPBUSD.BCST    12(CX)(DX*4), Z3, Z24
+	VPDPBUSD.BCST    16(CX)(DX*4), Z4, Z24
+	VPDPBUSD.BCST    20(CX)(DX*4), Z5, Z24
+	VPDPBUSD.BCST    24(CX)(DX*4), Z6, Z24
+	VPDPBUSD.BCST    28(CX)(DX*4), Z7, Z24
+	VMULPS.BCST      32(CX)(DX*4), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z20
+	VFMADD231PS.BCST 36(CX)(DX*4), Z10, Z20
+	VPBROADCASTD     48(R8), Z26
+	VPDPBUSD.BCST    (R8), Z0, Z26
+	VPDPBUSD.BCST    4(R8), Z1, Z26
+	VPDPBUSD.BCST    8(R8), Z2, Z26
+	VPDPBUSD.BCST    12(R8), Z3, Z26
+	VPDPBUSD.BCST    16(R8), Z4, Z26
+	VPDPBUSD.BCST    20(R8), Z5, Z26
+	VPDPBUSD.BCST    24(R8), Z6, Z26
+	VPDPBUSD.BCST    28(R8), Z7, Z26
+	VMULPS.BCST      32(R8), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z21
+	VFMADD231PS.BCST 36(R8), Z10, Z21
+	VPBROADCASTD     48(R8)(DX*1), Z28
+	VPDPBUSD.BCST    (R8)(DX*1), Z0, Z28
+	VPDPBUSD.BCST    4(R8)(DX*1), Z1, Z28
+	VPDPBUSD.BCST    8(R8)(DX*1), Z2, Z28
+	VPDPBUSD.BCST    12(R8)(DX*1), Z3, Z28
+	VPDPBUSD.BCST    16(R8)(DX*1), Z4, Z28
+	VPDPBUSD.BCST    20(R8)(DX*1), Z5, Z28
+	VPDPBUSD.BCST    24(R8)(DX*1), Z6, Z28
+	VPDPBUSD.BCST    28(R8)(DX*1), Z7, Z28
+	VMULPS.BCST      32(R8)(DX*1), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z22
+	VFMADD231PS.BCST 36(R8)(DX*1), Z10, Z22
+	VPBROADCASTD     48(R8)(DX*2), Z30
+	VPDPBUSD.BCST    (R8)(DX*2), Z0, Z30
+	VPDPBUSD.BCST    4(R8)(DX*2), Z1, Z30
+	VPDPBUSD.BCST    8(R8)(DX*2), Z2, Z30
+	VPDPBUSD.BCST    12(R8)(DX*2), Z3, Z30
+	VPDPBUSD.BCST    16(R8)(DX*2), Z4, Z30
+	VPDPBUSD.BCST    20(R8)(DX*2), Z5, Z30
+	VPDPBUSD.BCST    24(R8)(DX*2), Z6, Z30
+	VPDPBUSD.BCST    28(R8)(DX*2), Z7, Z30
+	VMULPS.BCST      32(R8)(DX*2), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z23
+	VFMADD231PS.BCST 36(R8)(DX*2), Z10, Z23
+	ADDQ             $+64, CX
+	ADDQ             $+64, R8
+	ADDQ             $+256, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z18, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z19, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z20, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z21, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z22, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z23, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x1VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·quantG8x1VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	VPXORD       Z16, Z16, Z16
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	PREFETCHT0       4096(BX)
+	PREFETCHT0       4160(BX)
+	PREFETCHT0       4224(BX)
+	PREFETCHT0       4288(BX)
+	PREFETCHT0       4352(BX)
+	PREFETCHT0       4416(BX)
+	PREFETCHT0       4480(BX)
+	PREFETCHT0       4544(BX)
+	VMOVDQU64        (BX), Z0
+	VMOVDQU64        64(BX), Z1
+	VMOVDQU64        128(BX), Z2
+	VMOVDQU64        192(BX), Z3
+	VMOVDQU64        256(BX), Z4
+	VMOVDQU64        320(BX), Z5
+	VMOVDQU64        384(BX), Z6
+	VMOVDQU64        448(BX), Z7
+	VPBROADCASTD     48(CX), Z24
+	VPSLLD           $0x04, Z24, Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	ADDQ             $+64, CX
+	ADDQ             $+512, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x2VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG8x2VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VMOVDQU64        64(BX), Z1
+	VMOVDQU64        128(BX), Z2
+	VMOVDQU64        192(BX), Z3
+	VMOVDQU64        256(BX), Z4
+	VMOVDQU64        320(BX), Z5
+	VMOVDQU64        384(BX), Z6
+	VMOVDQU64        448(BX), Z7
+	VPBROADCASTD     48(CX), Z24
+	VPSLLD           $0x04, Z24, Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPSLLD           $0x04, Z26, Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	ADDQ             $+64, CX
+	ADDQ             $+512, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x4VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG8x4VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	LEAQ         (DX)(DX*2), R9
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VMOVDQU64        64(BX), Z1
+	VMOVDQU64        128(BX), Z2
+	VMOVDQU64        192(BX), Z3
+	VMOVDQU64        256(BX), Z4
+	VMOVDQU64        320(BX), Z5
+	VMOVDQU64        384(BX), Z6
+	VMOVDQU64        448(BX), Z7
+	VPBROADCASTD     48(CX), Z24
+	VPSLLD           $0x04, Z24, Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPSLLD           $0x04, Z26, Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	VPBROADCASTD     48(CX)(DX*2), Z28
+	VPSLLD           $0x04, Z28, Z28
+	VPDPBUSD.BCST    (CX)(DX*2), Z0, Z28
+	VPDPBUSD.BCST    4(CX)(DX*2), Z1, Z28
+	VPDPBUSD.BCST    8(CX)(DX*2), Z2, Z28
+	VPDPBUSD.BCST    12(CX)(DX*2), Z3, Z28
+	VPDPBUSD.BCST    16(CX)(DX*2), Z4, Z28
+	VPDPBUSD.BCST    20(CX)(DX*2), Z5, Z28
+	VPDPBUSD.BCST    24(CX)(DX*2), Z6, Z28
+	VPDPBUSD.BCST    28(CX)(DX*2), Z7, Z28
+	VMULPS.BCST      32(CX)(DX*2), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z18
+	VFMADD231PS.BCST 36(CX)(DX*2), Z10, Z18
+	VPBROADCASTD     48(CX)(R9*1), Z30
+	VPSLLD           $0x04, Z30, Z30
+	VPDPBUSD.BCST    (CX)(R9*1), Z0, Z30
+	VPDPBUSD.BCST    4(CX)(R9*1), Z1, Z30
+	VPDPBUSD.BCST    8(CX)(R9*1), Z2, Z30
+	VPDPBUSD.BCST    12(CX)(R9*1), Z3, Z30
+	VPDPBUSD.BCST    16(CX)(R9*1), Z4, Z30
+	VPDPBUSD.BCST    20(CX)(R9*1), Z5, Z30
+	VPDPBUSD.BCST    24(CX)(R9*1), Z6, Z30
+	VPDPBUSD.BCST    28(CX)(R9*1), Z7, Z30
+	VMULPS.BCST      32(CX)(R9*1), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z19
+	VFMADD231PS.BCST 36(CX)(R9*1), Z10, Z19
+	ADDQ             $+64, CX
+	ADDQ             $+512, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z18, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z19, K1, (SI)
+	VZEROUPPER
+	RET
+
+// func quantG8x8VNNI(blocks int, steps int, b *byte, a *byte, lda int, c *float32, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·quantG8x8VNNI(SB), NOSPLIT, $0-64
+	MOVQ         blocks+0(FP), AX
+	MOVQ         b+16(FP), BX
+	MOVQ         a+24(FP), CX
+	MOVQ         lda+32(FP), DX
+	MOVQ         c+40(FP), SI
+	MOVQ         ldc+48(FP), DI
+	SHLQ         $0x02, DI
+	LEAQ         (DX)(DX*4), R8
+	ADDQ         CX, R8
+	LEAQ         (DX)(DX*2), R9
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+	VPXORD       Z22, Z22, Z22
+	VPXORD       Z23, Z23, Z23
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z11
+
+loop:
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z10
+	ADDQ    $+128, BX
+	MOVQ    steps+8(FP), R13
+
+step:
+	VMOVDQU64        (BX), Z0
+	VMOVDQU64        64(BX), Z1
+	VMOVDQU64        128(BX), Z2
+	VMOVDQU64        192(BX), Z3
+	VMOVDQU64        256(BX), Z4
+	VMOVDQU64        320(BX), Z5
+	VMOVDQU64        384(BX), Z6
+	VMOVDQU64        448(BX), Z7
+	VPBROADCASTD     48(CX), Z24
+	VPSLLD           $0x04, Z24, Z24
+	VPDPBUSD.BCST    (CX), Z0, Z24
+	VPDPBUSD.BCST    4(CX), Z1, Z24
+	VPDPBUSD.BCST    8(CX), Z2, Z24
+	VPDPBUSD.BCST    12(CX), Z3, Z24
+	VPDPBUSD.BCST    16(CX), Z4, Z24
+	VPDPBUSD.BCST    20(CX), Z5, Z24
+	VPDPBUSD.BCST    24(CX), Z6, Z24
+	VPDPBUSD.BCST    28(CX), Z7, Z24
+	VMULPS.BCST      32(CX), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z16
+	VFMADD231PS.BCST 36(CX), Z10, Z16
+	VPBROADCASTD     48(CX)(DX*1), Z26
+	VPSLLD           $0x04, Z26, Z26
+	VPDPBUSD.BCST    (CX)(DX*1), Z0, Z26
+	VPDPBUSD.BCST    4(CX)(DX*1), Z1, Z26
+	VPDPBUSD.BCST    8(CX)(DX*1), Z2, Z26
+	VPDPBUSD.BCST    12(CX)(DX*1), Z3, Z26
+	VPDPBUSD.BCST    16(CX)(DX*1), Z4, Z26
+	VPDPBUSD.BCST    20(CX)(DX*1), Z5, Z26
+	VPDPBUSD.BCST    24(CX)(DX*1), Z6, Z26
+	VPDPBUSD.BCST    28(CX)(DX*1), Z7, Z26
+	VMULPS.BCST      32(CX)(DX*1), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z17
+	VFMADD231PS.BCST 36(CX)(DX*1), Z10, Z17
+	VPBROADCASTD     48(CX)(DX*2), Z28
+	VPSLLD           $0x04, Z28, Z28
+	VPDPBUSD.BCST    (CX)(DX*2), Z0, Z28
+	VPDPBUSD.BCST    4(CX)(DX*2), Z1, Z28
+	VPDPBUSD.BCST    8(CX)(DX*2), Z2, Z28
+	VPDPBUSD.BCST    12(CX)(DX*2), Z3, Z28
+	VPDPBUSD.BCST    16(CX)(DX*2), Z4, Z28
+	VPDPBUSD.BCST    20(CX)(DX*2), Z5, Z28
+	VPDPBUSD.BCST    24(CX)(DX*2), Z6, Z28
+	VPDPBUSD.BCST    28(CX)(DX*2), Z7, Z28
+	VMULPS.BCST      32(CX)(DX*2), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z18
+	VFMADD231PS.BCST 36(CX)(DX*2), Z10, Z18
+	VPBROADCASTD     48(CX)(R9*1), Z30
+	VPSLLD           $0x04, Z30, Z30
+	VPDPBUSD.BCST    (CX)(R9*1), Z0, Z30
+	VPDPBUSD.BCST    4(CX)(R9*1), Z1, Z30
+	VPDPBUSD.BCST    8(CX)(R9*1), Z2, Z30
+	VPDPBUSD.BCST    12(CX)(R9*1), Z3, Z30
+	VPDPBUSD.BCST    16(CX)(R9*1), Z4, Z30
+	VPDPBUSD.BCST    20(CX)(R9*1), Z5, Z30
+	VPDPBUSD.BCST    24(CX)(R9*1), Z6, Z30
+	VPDPBUSD.BCST    28(CX)(R9*1), Z7, Z30
+	VMULPS.BCST      32(CX)(R9*1), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z19
+	VFMADD231PS.BCST 36(CX)(R9*1), Z10, Z19
+	VPBROADCASTD     48(CX)(DX*4), Z24
+	VPSLLD           $0x04, Z24, Z24
+	VPDPBUSD.BCST    (CX)(DX*4), Z0, Z24
+	VPDPBUSD.BCST    4(CX)(DX*4), Z1, Z24
+	VPDPBUSD.BCST    8(CX)(DX*4), Z2, Z24
+	VPDPBUSD.BCST    12(CX)(DX*4), Z3, Z24
+	VPDPBUSD.BCST    16(CX)(DX*4), Z4, Z24
+	VPDPBUSD.BCST    20(CX)(DX*4), Z5, Z24
+	VPDPBUSD.BCST    24(CX)(DX*4), Z6, Z24
+	VPDPBUSD.BCST    28(CX)(DX*4), Z7, Z24
+	VMULPS.BCST      32(CX)(DX*4), Z8, Z25
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z25, Z24, Z20
+	VFMADD231PS.BCST 36(CX)(DX*4), Z10, Z20
+	VPBROADCASTD     48(R8), Z26
+	VPSLLD           $0x04, Z26, Z26
+	VPDPBUSD.BCST    (R8), Z0, Z26
+	VPDPBUSD.BCST    4(R8), Z1, Z26
+	VPDPBUSD.BCST    8(R8), Z2, Z26
+	VPDPBUSD.BCST    12(R8), Z3, Z26
+	VPDPBUSD.BCST    16(R8), Z4, Z26
+	VPDPBUSD.BCST    20(R8), Z5, Z26
+	VPDPBUSD.BCST    24(R8), Z6, Z26
+	VPDPBUSD.BCST    28(R8), Z7, Z26
+	VMULPS.BCST      32(R8), Z8, Z27
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z27, Z26, Z21
+	VFMADD231PS.BCST 36(R8), Z10, Z21
+	VPBROADCASTD     48(R8)(DX*1), Z28
+	VPSLLD           $0x04, Z28, Z28
+	VPDPBUSD.BCST    (R8)(DX*1), Z0, Z28
+	VPDPBUSD.BCST    4(R8)(DX*1), Z1, Z28
+	VPDPBUSD.BCST    8(R8)(DX*1), Z2, Z28
+	VPDPBUSD.BCST    12(R8)(DX*1), Z3, Z28
+	VPDPBUSD.BCST    16(R8)(DX*1), Z4, Z28
+	VPDPBUSD.BCST    20(R8)(DX*1), Z5, Z28
+	VPDPBUSD.BCST    24(R8)(DX*1), Z6, Z28
+	VPDPBUSD.BCST    28(R8)(DX*1), Z7, Z28
+	VMULPS.BCST      32(R8)(DX*1), Z8, Z29
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z29, Z28, Z22
+	VFMADD231PS.BCST 36(R8)(DX*1), Z10, Z22
+	VPBROADCASTD     48(R8)(DX*2), Z30
+	VPSLLD           $0x04, Z30, Z30
+	VPDPBUSD.BCST    (R8)(DX*2), Z0, Z30
+	VPDPBUSD.BCST    4(R8)(DX*2), Z1, Z30
+	VPDPBUSD.BCST    8(R8)(DX*2), Z2, Z30
+	VPDPBUSD.BCST    12(R8)(DX*2), Z3, Z30
+	VPDPBUSD.BCST    16(R8)(DX*2), Z4, Z30
+	VPDPBUSD.BCST    20(R8)(DX*2), Z5, Z30
+	VPDPBUSD.BCST    24(R8)(DX*2), Z6, Z30
+	VPDPBUSD.BCST    28(R8)(DX*2), Z7, Z30
+	VMULPS.BCST      32(R8)(DX*2), Z8, Z31
+	VCVTDQ2PS        Z30, Z30
+	VFMADD231PS      Z31, Z30, Z23
+	VFMADD231PS.BCST 36(R8)(DX*2), Z10, Z23
+	ADDQ             $+64, CX
+	ADDQ             $+64, R8
+	ADDQ             $+512, BX
+	DECQ             R13
+	JNE              step
+	DECQ             AX
+	JNE              loop
+	MOVQ             cols+56(FP), AX
+	MOVQ             $-1, R10
+	BZHIQ            AX, R10, R10
+	KMOVD            R10, K1
+	VMOVUPS          Z16, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z17, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z18, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z19, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z20, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z21, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z22, K1, (SI)
+	ADDQ             DI, SI
+	VMOVUPS          Z23, K1, (SI)
+	VZEROUPPER
+	RET
+
 // func quantF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantF16x1VNNI(SB), NOSPLIT, $0-56

@@ -45,19 +45,23 @@ func (g *GPTQ) Check() error {
 
 // DecodeRow writes row n of W.
 func (g *GPTQ) DecodeRow(dst []float32, n int) {
-	zeroWords := ceil(g.N*g.Bits, 32)
 	for k := range g.K {
 		group := k / g.GroupSize
 		if g.GIdx != nil {
 			group = int(word(g.GIdx, k))
 		}
-		zero := bitsAt(g.QZeros, group*zeroWords, 1, n*g.Bits, g.Bits)
-		if g.V1 {
-			zero = (zero + 1) & (1<<g.Bits - 1)
-		}
 		code := bitsAt(g.QWeight, n, g.N, k*g.Bits, g.Bits)
-		dst[k] = g.Scales.At(group*g.N+n) * float32(int32(code)-int32(zero))
+		dst[k] = g.Scales.At(group*g.N+n) * float32(int32(code)-g.zero(group, n))
 	}
+}
+
+// zero is the zero point of a group of row n.
+func (g *GPTQ) zero(group, n int) int32 {
+	zero := bitsAt(g.QZeros, group*ceil(g.N*g.Bits, 32), 1, n*g.Bits, g.Bits)
+	if g.V1 {
+		zero = (zero + 1) & (1<<g.Bits - 1)
+	}
+	return int32(zero)
 }
 
 // GPTQVersion1 tells whether zeros are stored less one. What a checkpoint says of itself is not to be trusted: where all zeros are the

@@ -81,3 +81,25 @@ func TestParseLayoutRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseLayout checks that any configuration is refused or gives schemes that layers can be read by.
+func FuzzParseLayout(f *testing.F) {
+	f.Add([]byte(`{"quant_method":"gptq","bits":4,"group_size":128,"desc_act":true}`))
+	f.Add([]byte(`{"quant_method":"awq","bits":4,"group_size":-1,"version":"gemm"}`))
+	f.Add([]byte(`{"quant_method":"fp8","weight_block_size":[128,128]}`))
+	f.Add([]byte(`{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32}}}}`))
+	f.Fuzz(func(t *testing.T, config []byte) {
+		l, err := ParseLayout(config)
+		if err != nil {
+			return
+		}
+		if len(l.Schemes) == 0 {
+			t.Fatal("no scheme")
+		}
+		for _, s := range l.Schemes {
+			if s.Bits < 1 || s.Bits > 8 || s.GroupSize < 0 || s.RowBlock < 0 || len(s.Tensors()) < 2 {
+				t.Fatalf("got %+v", s)
+			}
+		}
+	})
+}

@@ -68,6 +68,21 @@ func (l layer) want(n, k int, row func(dst []float32, n int)) {
 	}
 }
 
+// wantCodes compares a row's codes, scales and zero points with the decoded row.
+func wantCodes(t *testing.T, name string, n, k, group int, order []int32, row func(dst []float32, n int), codes func(codes []uint8, scales, zeros []float32, n int)) {
+	t.Helper()
+	c, s, z, want := make([]uint8, k), make([]float32, ceil(k, group)), make([]float32, ceil(k, group)), make([]float32, k)
+	for r := range n {
+		row(want, r)
+		codes(c, s, z, r)
+		for i, code := range c {
+			if got := s[i/group] * (float32(code) - z[i/group]); got != want[at(order, i)] {
+				t.Fatalf("%s: row %d, element %d: got %v, want %v", name, r, i, got, want[at(order, i)])
+			}
+		}
+	}
+}
+
 func TestGPTQGolden(t *testing.T) {
 	f := openLayers(t)
 	for _, c := range []struct {
@@ -87,6 +102,14 @@ func TestGPTQGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.want(n, k, g.DecodeRow)
+		order := make([]int32, k)
+		if err := GroupOrder(order, g.GIdx, make([]int32, k/c.group), c.group); err != nil {
+			t.Fatal(err)
+		}
+		wantCodes(t, c.name, n, k, c.group, order, g.DecodeRow, func(codes []uint8, scales, zeros []float32, row int) { g.Codes(codes, scales, zeros, row, order) })
+	}
+	if err := GroupOrder(make([]int32, 2), make([]byte, 8), make([]int32, 2), 1); err == nil { // both of group 0
+		t.Error("groups of two and none: got no error")
 	}
 	if !GPTQVersion1(make([]byte, 4), 8, 4, "") || GPTQVersion1(make([]byte, 4), 8, 4, "gptq_v2") {
 		t.Error("zeros that do not tell")
@@ -101,6 +124,7 @@ func TestAWQGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.want(n, k, a.DecodeRow)
+	wantCodes(t, "awq", n, k, 64, nil, a.DecodeRow, a.Codes)
 }
 
 func TestPackedIntGolden(t *testing.T) {
@@ -120,6 +144,11 @@ func TestPackedIntGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.want(n, k, p.DecodeRow)
+		group := c.group
+		if group == 0 {
+			group = k
+		}
+		wantCodes(t, c.name, n, k, group, nil, p.DecodeRow, func(codes []uint8, scales, zeros []float32, row int) { p.Codes(codes, scales, zeros, row, nil) })
 	}
 }
 

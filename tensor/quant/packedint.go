@@ -51,7 +51,7 @@ func (p *PackedInt) Check() error {
 
 // DecodeRow writes row n of W.
 func (p *PackedInt) DecodeRow(dst []float32, n int) {
-	groups, words := p.groups(), ceil(p.K*p.Bits, 32)
+	words := ceil(p.K*p.Bits, 32)
 	for k := range p.K {
 		group := 0
 		switch {
@@ -60,14 +60,21 @@ func (p *PackedInt) DecodeRow(dst []float32, n int) {
 		case p.GroupSize > 0:
 			group = k / p.GroupSize
 		}
-		zero := int32(1) << (p.Bits - 1)
-		if p.Zero != nil {
-			zero = int32(bitsAt(p.Zero, group, groups, n*p.Bits, p.Bits)) // both have the same added
-		}
-		scale := 0
-		if p.Scale.Len() > 1 {
-			scale = n*groups + group
-		}
-		dst[k] = p.Scale.At(scale) * float32(int32(bitsAt(p.Packed, n*words, 1, k*p.Bits, p.Bits))-zero)
+		dst[k] = p.scale(n, group) * float32(int32(bitsAt(p.Packed, n*words, 1, k*p.Bits, p.Bits))-p.zero(n, group))
 	}
+}
+
+func (p *PackedInt) scale(n, group int) float32 {
+	if p.Scale.Len() == 1 {
+		return p.Scale.At(0)
+	}
+	return p.Scale.At(n*p.groups() + group)
+}
+
+// zero is the zero point of a group of row n, with the same added as codes have.
+func (p *PackedInt) zero(n, group int) int32 {
+	if p.Zero == nil {
+		return 1 << (p.Bits - 1)
+	}
+	return int32(bitsAt(p.Zero, group, p.groups(), n*p.Bits, p.Bits))
 }

@@ -26,7 +26,7 @@ const quantRows = 8
 
 // quantised emits micro-kernels over panels of 16 rows, and the rounding of activations.
 func quantised(wide bool) {
-	formats := []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"}
+	formats := []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "G4", "G8"}
 	if wide {
 		set = "VNNI"
 		quantize512()
@@ -56,7 +56,10 @@ type quantLoop struct {
 
 func newQuantLoop(format string, rows int) *quantLoop {
 	q := &quantLoop{reg.RAX, reg.RBX, reg.RCX, reg.R8, reg.RDX, reg.RSI, reg.RDI, rows}
-	if format == "F16" || format == "BF16" {
+	if format == "G4" || format == "G8" {
+		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks, steps int, b, a *byte, lda int, c *float32, ldc, cols int)")
+		Load(Param("blocks"), q.blocks)
+	} else if format == "F16" || format == "BF16" {
 		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(k int, b *byte, a *float32, lda int, c *float32, ldc, cols int)")
 		Load(Param("k"), q.blocks)
 	} else {

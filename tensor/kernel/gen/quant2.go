@@ -118,6 +118,8 @@ func newQuant2(format string, rows int) {
 				VMULPS(q.half, r, r)
 			}
 		})
+	case "G4", "G8":
+		q.blockGrouped(format == "G4")
 	case "Q2_K":
 		q.blockTwo(false)
 	case "Q3_K":
@@ -439,6 +441,33 @@ func (q *quant2) scalesAndMins(bytes Mem) {
 			VMULPS(y[free2], r, r)
 		}
 	}
+}
+
+// blockGrouped walks over the 32 elements of a group one after another; R11 is where its scales are.
+func (q *quant2) blockGrouped(four bool) {
+	scales, steps := reg.R11, reg.R13
+	MOVQ(q.b, scales)
+	ADDQ(I32(128), q.b)
+	Load(Param("steps"), steps)
+	Label("step")
+	bytes, g := 512, group2{min: 1}
+	if four {
+		bytes, g = 256, group2{words: true, zero: 8, min: 1}
+	}
+	q.prefetch(bytes)
+	if four {
+		q.nibbles(q.b, 4, true, true)
+	} else {
+		q.signed(func(j, h int, code reg.VecPhysical) { VMOVDQU(mem(q.b, 64*j+32*h), code) })
+	}
+	for i := range 4 {
+		VMOVUPS(mem(scales, 32*i), y[codes2+i])
+	}
+	q.finish(g)
+	q.next()
+	ADDQ(I32(bytes), q.b)
+	DECQ(steps)
+	JNE(LabelRef("step"))
 }
 
 // blockIQ4_XS walks over eight groups.

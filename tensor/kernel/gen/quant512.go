@@ -119,6 +119,8 @@ func newQuant512(format string, rows int) {
 		VCVTPH2PS(mem(q.b, 512), z[scale512])
 		q.multiply(group512{zero: 128})
 		ADDQ(I32(544), q.b)
+	case "G4", "G8":
+		q.blockGrouped(format == "G4")
 	case "Q2_K":
 		q.blockTwo(false)
 	case "Q3_K":
@@ -201,6 +203,32 @@ func (q *quant512) start(t reg.VecPhysical, sum Mem, zero int) {
 	if zero > 8 {
 		VPSLLD(Imm(uint64(bits.TrailingZeros(uint(zero/8)))), t, t)
 	}
+}
+
+// blockGrouped walks over the 32 elements of a group one after another.
+func (q *quant512) blockGrouped(four bool) {
+	steps := reg.R13
+	VMOVUPS(mem(q.b, 0), z[scale512])
+	VMOVUPS(mem(q.b, 64), z[min512])
+	ADDQ(I32(128), q.b)
+	Load(Param("steps"), steps)
+	Label("step")
+	bytes, zero := 512, 128
+	if four {
+		bytes, zero = 256, 8
+	}
+	q.prefetch(bytes)
+	if four {
+		q.nibbles(q.b)
+	} else {
+		for j := range 8 {
+			VMOVDQU64(mem(q.b, 64*j), z[j])
+		}
+	}
+	q.multiply(group512{zero: zero, min: 1})
+	ADDQ(I32(bytes), q.b)
+	DECQ(steps)
+	JNE(LabelRef("step"))
 }
 
 // values looks up what nibbles stand for.
