@@ -87,7 +87,7 @@ const ggufMagic = "GGUF"
 
 // openTokenizer reads the tokenizer of a file.
 func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	if !beginsWith(path, ggufMagic) {
+	if !isGGUF(path) {
 		return tokenizer.Load(path)
 	}
 	f, err := gguf.Open(path)
@@ -105,16 +105,16 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return nil, fmt.Errorf("%w (in %s)", err, path)
 }
 
-// beginsWith tells whether a file begins with a text. What is wrong with a file that cannot be read, whoever reads it next says.
-func beginsWith(path, text string) bool {
+// isGGUF tells whether a file begins as a GGUF file does. What is wrong with one that cannot be read, whoever reads it next says.
+func isGGUF(path string) bool {
 	f, err := regular.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close() // read only
-	p := make([]byte, len(text))
-	_, err = io.ReadFull(f, p)
-	return err == nil && string(p) == text
+	var p [len(ggufMagic)]byte
+	_, err = io.ReadFull(f, p[:])
+	return err == nil && string(p[:]) == ggufMagic
 }
 
 // longWord is the longest word that tokenize does not cut.
