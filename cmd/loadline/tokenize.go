@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadline/internal/regular"
+	"loadline/model/gguf"
 	"loadline/model/tokenizer"
 	"loadline/train/checkpoint"
 )
@@ -25,8 +27,9 @@ func (a *app) tokenizeCommand() *cobra.Command {
 		Use:   "tokenize --model PATH [FILE]",
 		Short: "Turn text into token ids, or back",
 		Long: `tokenize reads FILE, or stdin, byte for byte, and prints its token ids, separated by spaces. With --decode it reads ids
-(numbers, a JSON list, or tokenize's own document) and prints their text. It needs tokenizer.json alone: neither tensors nor
-an architecture that loadline knows. FILE may be larger than memory; a word of more than a megabyte is cut.`,
+(numbers, a JSON list, or tokenize's own document) and prints their text. It needs tokenizer.json, tokenizer.model or the
+metadata of a GGUF file: neither tensors nor an architecture that loadline knows. What is not UTF-8 is read as the model's own
+library reads it. FILE may be larger than memory; a word of more than a megabyte is cut.`,
 		Example: `  loadline tokenize --model run book.txt
   echo -n "To be" | loadline tokenize --model run --json
   echo 51 78 220 | loadline tokenize --model run --decode`,
@@ -41,9 +44,9 @@ an architecture that loadline knows. FILE may be larger than memory; a word of m
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&path, "model", "", "model directory, --out of train, or tokenizer.json at `PATH`")
+	f.StringVar(&path, "model", "", "model directory, --out of train, tokenizer.json, tokenizer.model or GGUF file at `PATH`")
 	f.BoolVar(&decode, "decode", false, "turn ids into text")
-	f.BoolVar(&plain, "no-special", false, "neither add special tokens nor take their text for them")
+	f.BoolVar(&plain, "no-special", false, "neither add special tokens nor take their text for them; with --decode, leave them out")
 	return c
 }
 
@@ -56,7 +59,7 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := tokenizer.Load(name)
+	t, err := openTokenizer(name)
 	if err != nil {
 		return err
 	}
@@ -74,9 +77,44 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 		if err != nil {
 			return fmt.Errorf("tokenize: %w", err)
 		}
-		return a.decodeText(t, text)
+		return a.decodeText(t, text, plain)
 	}
-	return a.encodeText(t, in, tokenizer.StreamOptions{Plain: plain, LongWord: longWord})
+	return a.encodeText(t, in, tokenizer.StreamOptions{Plain: plain, Replace: true, LongWord: longWord})
+}
+
+// ggufMagic begins every GGUF file.
+const ggufMagic = "GGUF"
+
+// openTokenizer reads the tokenizer of a file.
+func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	if !isGGUF(path) {
+		return tokenizer.Load(path)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	g, err := tokenizer.NewGGUF(f.Meta().Get)
+	if err == nil {
+		var t *tokenizer.Tokenizer
+		if t, err = tokenizer.FromGGUF(g); err == nil {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("%w (in %s)", err, path)
+}
+
+// isGGUF tells whether a file begins as a GGUF file does. What is wrong with one that cannot be read, whoever reads it next says.
+func isGGUF(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // read only
+	var p [len(ggufMagic)]byte
+	_, err = io.ReadFull(f, p[:])
+	return err == nil && string(p[:]) == ggufMagic
 }
 
 // longWord is the longest word that tokenize does not cut.
@@ -100,7 +138,10 @@ func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.Strea
 		}
 	}
 	none := true
-	err := t.EncodeStream(text, o, func(ids []int32) error {
+	emit := func(ids []int32) error {
+		if len(ids) == 0 {
+			return nil
+		}
 		if none {
 			begin()
 		}
@@ -114,7 +155,18 @@ func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.Strea
 			}
 		}
 		return nil
-	})
+	}
+	before, after := t.Frame()
+	if o.Plain {
+		before, after = nil, nil
+	}
+	err := emit(before)
+	if err == nil {
+		err = t.EncodeStream(text, o, emit)
+	}
+	if err == nil {
+		err = emit(after)
+	}
 	if errors.Is(err, context.Canceled) {
 		err = advise(errors.New("interrupted"), "the same command again")
 	}
@@ -135,8 +187,8 @@ func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.Strea
 	return errors.Join(err, w.Flush())
 }
 
-// decodeText prints the text of the ids in text.
-func (a *app) decodeText(t *tokenizer.Tokenizer, text []byte) error {
+// decodeText prints the text of the ids in text, that of special tokens left out if plain.
+func (a *app) decodeText(t *tokenizer.Tokenizer, text []byte, plain bool) error {
 	ids, err := readIDs(text)
 	if err != nil {
 		return err
@@ -146,7 +198,15 @@ func (a *app) decodeText(t *tokenizer.Tokenizer, text []byte) error {
 			return advise(fmt.Errorf("id %d: the tokenizer has %d tokens", id, t.VocabSize()), "use the tokenizer that the ids are from")
 		}
 	}
-	out := t.Decode(ids)
+	d := t.NewDecoder()
+	if plain {
+		d.SkipSpecial()
+	}
+	var out []byte
+	for _, id := range ids {
+		out = d.Append(out, id)
+	}
+	out = d.Flush(out)
 	if a.json {
 		return a.document(map[string]any{"text": string(out)})
 	}
@@ -173,7 +233,7 @@ func readIDs(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// tokenizerPath finds the tokenizer.json that a path means.
+// tokenizerPath finds the tokenizer.json or tokenizer.model that a path means.
 func tokenizerPath(path string) (string, error) {
 	s, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -190,8 +250,10 @@ func tokenizerPath(path string) (string, error) {
 		dirs = append([]string{e.Path}, path)
 	}
 	for _, d := range dirs {
-		if p := filepath.Join(d, checkpoint.TokenizerName); exists(p) {
-			return p, nil
+		for _, name := range []string{checkpoint.TokenizerName, "tokenizer.model"} {
+			if p := filepath.Join(d, name); exists(p) {
+				return p, nil
+			}
 		}
 	}
 	return "", usage("name a directory with tokenizer.json", "--model %s: it has no tokenizer.json", path)

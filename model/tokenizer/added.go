@@ -86,12 +86,12 @@ func (a *added) only(keep func(t *addedToken) bool) *added {
 	return b
 }
 
-// at calls yield with each token whose text s begins with, the shortest first.
-func (a *added) at(s []byte, yield func(t *addedToken)) {
+// at calls yield with each token whose text s begins with, the shortest first, and its place in tokens.
+func (a *added) at(s []byte, yield func(t *addedToken, place int32)) {
 	lo, hi := a.first[s[0]], a.first[int(s[0])+1]
 	for depth := 1; lo < hi; depth++ {
 		if t := &a.tokens[lo]; len(t.content) == depth {
-			yield(t)
+			yield(t, lo)
 			lo++
 		}
 		if depth == len(s) {
@@ -100,7 +100,7 @@ func (a *added) at(s []byte, yield func(t *addedToken)) {
 		c := s[depth]
 		if hi-lo == 1 { // the usual end
 			if t := &a.tokens[lo]; len(t.content) <= len(s) && t.content[depth:] == string(s[depth:len(t.content)]) {
-				yield(t)
+				yield(t, lo)
 			}
 			return
 		}
@@ -140,7 +140,7 @@ func (a *added) findAfter(text []byte, start int) (from, to int, id int32, ok bo
 			continue
 		}
 		var t *addedToken
-		a.at(text[i:], func(found *addedToken) { t = found })
+		a.at(text[i:], func(found *addedToken, _ int32) { t = found })
 		if t == nil {
 			continue
 		}

@@ -11,9 +11,10 @@ type bpe struct {
 	byteLevel bool
 	byteID    [256]int32 // byte-level: the token of a byte; else its token of byte fallback; -1 without one
 	pairs     pairTable
-	merges    []merge // by rank
-	index     *index  // the tokens that words may be
-	seen      memo    // which of them are the tokens of their own text
+	merges    []merge              // by rank
+	index     *index               // the tokens that words may be
+	asciiID   [utf8.RuneSelf]int32 // the tokens that are one ASCII character, -1 without
+	seen      memo                 // which of them are the tokens of their own text
 
 	ignoreMerges bool   // a word that is a token is that token, whatever its merges give
 	byteFallback bool   // a character without a token is its bytes
@@ -108,6 +109,9 @@ func (b *bpe) initIndex(v *vocab, has func(id int32) bool) {
 		}
 	}
 	b.seen = newMemo(v.size())
+	for c := range b.asciiID {
+		b.asciiID[c] = b.index.find([]byte{byte(c)})
+	}
 }
 
 func (b *bpe) heapBytes() int64 {
@@ -188,7 +192,13 @@ func (b *bpe) symbols(ids []int32, word []byte) []int32 {
 		}
 		return ids
 	}
+	plain := b.inner == "" && b.end == ""
 	for at := 0; at < len(word); {
+		if c := word[at]; plain && c < utf8.RuneSelf && b.asciiID[c] >= 0 {
+			ids = append(ids, b.asciiID[c])
+			at++
+			continue
+		}
 		_, n := utf8.DecodeRune(word[at:])
 		part := word[at : at+n]
 		key := part

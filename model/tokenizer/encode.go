@@ -94,7 +94,8 @@ func (t *Tokenizer) appendWord(dst []int32, word []byte, id int32) []int32 {
 }
 
 // EncodeReader encodes all that r holds and calls emit with the tokens, piece by piece; emit must not keep the slice.
-// The tokens are those of AppendEncode for the whole text, except that words of more than 16 KiB are cut. A tokenizer of
+// The tokens are those of AppendEncode for the whole text, except that words of more than 16 KiB are cut, that a vocabulary whose
+// words end in spaces instead of beginning so is cut anywhere, and that SentencePiece's unigram sums begin anew. A tokenizer of
 // GPT-2's kind holds 80 KiB, and for a long word up to 0.6 MiB more, whatever the length of the text; others hold 0.6 MiB.
 func (t *Tokenizer) EncodeReader(r io.Reader, emit func(ids []int32) error) error {
 	return t.EncodeStream(r, StreamOptions{}, emit)
@@ -191,12 +192,18 @@ func (t *Tokenizer) safeCut(buf []byte, margin int) int {
 		}
 		before, _ := utf8.DecodeLastRune(buf[:i])
 		after, _ := utf8.DecodeRune(buf[i+1:])
-		if !unicode.IsSpace(before) && !unicode.IsSpace(after) && !t.crossed(buf, i) {
+		if !unicode.IsSpace(before) && !unicode.IsSpace(after) && !t.joins(buf[i-1]) && !t.crossed(buf, i) {
 			return i
 		}
 	}
 	cut := len(buf) - margin
 	return cut - (cut - wholeCharacters(buf[:cut]))
+}
+
+// joins tells whether a token of the vocabulary may reach from a character that ends in that byte to a space after it.
+func (t *Tokenizer) joins(last byte) bool {
+	c, ok := lastStage(t.stages).(*spaceCut)
+	return ok && c.crossed[last]
 }
 
 // crossed tells whether an added token lies across place i.
@@ -207,7 +214,7 @@ func (t *Tokenizer) crossed(buf []byte, i int) bool {
 		}
 		for j := max(0, i-a.longest); j < i; j++ {
 			crosses := false
-			a.at(buf[j:], func(f *addedToken) { crosses = crosses || j+len(f.content) > i })
+			a.at(buf[j:], func(f *addedToken, _ int32) { crosses = crosses || j+len(f.content) > i })
 			if crosses {
 				return true
 			}

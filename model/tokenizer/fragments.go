@@ -2,7 +2,9 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
+	"strings"
 )
 
 // spaceBytes are what C's isspace holds.
@@ -42,46 +44,62 @@ type claimed struct {
 
 // claim finds the added tokens of a text in llama.cpp's order, and returns them in the order of the text.
 func (a *added) claim(text []byte) []claimed {
-	type found struct {
-		token *addedToken
-		at    int
-	}
-	var all []found
+	seen := make([]bool, len(a.tokens))
+	var found []*addedToken // that occur at all: few, however many there are
 	for i, c := range text {
-		if a.first[c] != a.first[int(c)+1] {
-			a.at(text[i:], func(t *addedToken) { all = append(all, found{t, i}) })
+		if a.first[c] != a.first[int(c)+1] && len(found) < len(a.tokens) {
+			a.at(text[i:], func(t *addedToken, at int32) {
+				if !seen[at] {
+					seen[at] = true
+					found = append(found, t)
+				}
+			})
 		}
 	}
-	if len(all) == 0 {
+	if len(found) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(x, y found) int {
-		if n := len(y.token.content) - len(x.token.content); n != 0 {
-			return n
-		}
-		if n := int(x.token.id - y.token.id); n != 0 {
-			return n
-		}
-		return x.at - y.at
+	slices.SortFunc(found, func(x, y *addedToken) int {
+		return cmp.Or(len(y.content)-len(x.content), int(x.id-y.id))
 	})
-	taken := make([]bool, len(text)+1) //mem:ok as large as the text, which is the caller's
-	var spans []claimed
-	for _, f := range all {
-		from, to := f.at, f.at+len(f.token.content)
-		if slices.Contains(taken[from:to], true) {
-			continue
+	parts := []claimed{{0, len(text), -1}} // those with id -1 are free
+	for _, t := range found {
+		var next []claimed
+		for _, p := range parts {
+			if p.id >= 0 {
+				next = append(next, p)
+				continue
+			}
+			next = t.claim(next, text, p)
 		}
-		for f.token.lstrip && from > 0 && !taken[from-1] && bytes.IndexByte([]byte(spaceBytes), text[from-1]) >= 0 {
+		parts = next
+	}
+	return slices.DeleteFunc(parts, func(p claimed) bool { return p.id < 0 })
+}
+
+// claim cuts a free part of the text at each place where the token is, and appends the parts to dst.
+func (t *addedToken) claim(dst []claimed, text []byte, p claimed) []claimed {
+	for {
+		at := bytes.Index(text[p.from:p.to], []byte(t.content))
+		if at < 0 {
+			break
+		}
+		from := p.from + at
+		to := from + len(t.content)
+		for t.lstrip && from > p.from && strings.IndexByte(spaceBytes, text[from-1]) >= 0 {
 			from--
 		}
-		for f.token.rstrip && to < len(text) && !taken[to] && bytes.IndexByte([]byte(spaceBytes), text[to]) >= 0 {
+		for t.rstrip && to < p.to && strings.IndexByte(spaceBytes, text[to]) >= 0 {
 			to++
 		}
-		for i := from; i < to; i++ {
-			taken[i] = true
+		if from > p.from {
+			dst = append(dst, claimed{p.from, from, -1})
 		}
-		spans = append(spans, claimed{from, to, f.token.id})
+		dst = append(dst, claimed{from, to, t.id})
+		p.from = to
 	}
-	slices.SortFunc(spans, func(x, y claimed) int { return x.from - y.from })
-	return spans
+	if p.from < p.to {
+		dst = append(dst, p)
+	}
+	return dst
 }

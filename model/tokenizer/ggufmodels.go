@@ -116,10 +116,8 @@ func (b *ggufBuilder) t5() error {
 func (b *ggufBuilder) bert() error {
 	b.bos, b.unknown, b.sep, b.addBOS = 101, 100, 102, true
 	b.table(asItIs)
-	w := &wordPiece{index: newIndex(&b.t.vocab, len(b.types)), phantom: true, unknown: -1}
-	for id := range int32(len(b.types)) {
-		w.index.add(id)
-	}
+	w := newWordPiece(&b.t.vocab, "", func(int32) bool { return true })
+	w.phantom = true
 	if x := b.g.Unknown; x != nil {
 		b.unknown = *x
 	}

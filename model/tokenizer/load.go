@@ -64,7 +64,7 @@ func Parse(r io.Reader) (*Tokenizer, error) {
 		var ignored struct{}
 		return nil, fmt.Errorf("tokenizer: not a tokenizer.json: %w", json.Unmarshal(p, &ignored))
 	}
-	f := &file{}
+	f := &file{bytes: len(p)}
 	if err := f.read(p); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,7 @@ func Parse(r io.Reader) (*Tokenizer, error) {
 
 // file is a tokenizer.json whose parts of unbounded size are not read yet.
 type file struct {
+	bytes         int // of all of it
 	added         []byte
 	normalizer    *component
 	preTokenizer  *component
@@ -252,7 +253,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if _, ok := lastStage(pre.stages).(spelling); !ok && slices.ContainsFunc(pre.stages, func(s stage) bool { _, ok := s.(spelling); return ok }) {
 		t.stages = append(t.stages, unspelling{newAlphabet()})
 	}
-	b := &modelBuilder{t: t, file: &f.model, byteLevel: pre.byteLevel}
+	b := &modelBuilder{t: t, file: &f.model, byteLevel: pre.byteLevel, fileBytes: f.bytes}
 	if err := b.build(addedList); err != nil {
 		return nil, err
 	}

@@ -96,9 +96,17 @@ func TestLoadRefusesNonsense(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that any file either is refused or gives a tokenizer that keeps its promises.
-func FuzzParse(f *testing.F) {
-	f.Add(readFile(f, "testdata/trained.json"), []byte("To be,  or not\xff<|endoftext|>"))
+// FuzzTokenizerJSON checks that any file either is refused or gives a tokenizer that keeps its promises.
+func FuzzTokenizerJSON(f *testing.F) {
+	for _, file := range []string{
+		`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},"added_tokens":[{"id":0,"content":"<s>","special":true,"rstrip":true}],
+"model":{"type":"BPE","byte_fallback":true,"fuse_unk":true,"unk_token":"<unk>","vocab":{"<s>":0,"<unk>":1,"▁":2,"a":3,"▁a":4,"<0x41>":5},"merges":["▁ a"]},"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]}}`,
+		`{"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"##b":2,"ab":3}},"decoder":{"type":"WordPiece","prefix":"##","cleanup":true},"post_processor":{"type":"BertProcessing","sep":["a",1],"cls":["b",2]}}`,
+		`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAABAAAgAA=="},"pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁",-1.5],["a",-2],["▁a",-1e3]]},"decoder":{"type":"Metaspace"}}`,
+		`{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\d+|\\s+(?!\\S)"},"behavior":"MergedWithNext","invert":true},{"type":"Punctuation"},{"type":"Digits"},{"type":"Whitespace"}]},"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0,"1":1}},"decoder":{"type":"BPEDecoder","suffix":"</w>"}}`,
+	} {
+		f.Add([]byte(file), []byte("a  ab 1\xff <s>  b▁"))
+	}
 	f.Fuzz(func(t *testing.T, file, text []byte) {
 		tok, err := Parse(bytes.NewReader(file))
 		if err != nil {

@@ -12,6 +12,7 @@ type modelBuilder struct {
 	file      *fileModel
 	byteLevel bool
 	letters   *alphabet
+	fileBytes int // of the file, which bounds its ids too: a token takes a few bytes of it
 
 	table   tableBuilder
 	scores  []float64 // of a unigram model
@@ -38,6 +39,9 @@ func (b *modelBuilder) build(addedList []fileAdded) error {
 		b.inModel[id] = s.known
 	}
 	for _, a := range addedList {
+		if a.ID >= int64(b.fileBytes) {
+			return fmt.Errorf("tokenizer: %q has id %d in a file of %d bytes", a.Content, a.ID, b.fileBytes)
+		}
 		token, known := b.table.token(int32(a.ID))
 		if known && string(token) != a.Content {
 			return fmt.Errorf("tokenizer: added token %q has the id %d of another token", a.Content, a.ID)
@@ -78,6 +82,9 @@ func (b *modelBuilder) readVocab(isAdded map[string]bool) error {
 		}
 		if err := checkID(string(text), id); err != nil {
 			return err
+		}
+		if id >= int64(b.fileBytes) {
+			return fmt.Errorf("tokenizer: %q has id %d in a file of %d bytes", text, id, b.fileBytes)
 		}
 		token := text
 		if b.byteLevel && !isAdded[string(text)] {
@@ -293,17 +300,24 @@ func (b *modelBuilder) wordIndex() *index {
 	return x
 }
 
-func (b *modelBuilder) wordPiece() (err error) {
-	w := &wordPiece{index: b.wordIndex(), inner: "##", maxChars: 100}
+func (b *modelBuilder) wordPiece() error {
+	inner := "##"
 	if b.file.Inner != nil {
-		w.inner = *b.file.Inner
+		inner = *b.file.Inner
 	}
+	w := newWordPiece(&b.t.vocab, inner, func(id int32) bool { return b.has(id) && len(b.t.vocab.token(id)) > 0 })
+	w.maxChars = 100
 	if b.file.MaxWordLength != nil {
 		w.maxChars = *b.file.MaxWordLength
 	}
 	b.t.kind, b.t.model = "WordPiece", w
-	w.unknown, err = b.tokenID(w.index, b.file.Unknown)
-	return err
+	if b.file.Unknown == nil {
+		return nil
+	}
+	if w.unknown = w.trie.find([]byte(*b.file.Unknown)); w.unknown < 0 {
+		return fmt.Errorf("tokenizer: the unknown token %q is not in the vocabulary", *b.file.Unknown)
+	}
+	return nil
 }
 
 func (b *modelBuilder) wordLevel() (err error) {

@@ -66,6 +66,9 @@ func newSplitter(pattern string, known map[string]alternative) (splitter, error)
 			a = countedSpaces(part)
 		}
 		if a == nil {
+			a = classRun(part)
+		}
+		if a == nil {
 			return newRegex(pattern, parts)
 		}
 		b = append(b, a)

@@ -189,42 +189,31 @@ func (a scoredPair) before(b scoredPair) bool {
 }
 
 // textSet finds the longest of some texts at the beginning of another.
-type textSet struct {
-	texts   map[string]bool
-	first   [256]bool
-	lengths []int // that occur, the longest first
-}
+type textSet struct{ trie trie }
 
+// newTextSet returns the set of the texts, nil without any.
 func newTextSet(texts []string) *textSet {
 	if len(texts) == 0 {
 		return nil
 	}
-	s := &textSet{texts: make(map[string]bool, len(texts))}
-	seen := map[int]bool{}
-	longest := 0
-	for _, t := range texts {
-		if t != "" {
-			s.texts[t], s.first[t[0]], seen[len(t)] = true, true, true
-			longest = max(longest, len(t))
-		}
+	list := make([][]byte, len(texts))
+	for i, t := range texts {
+		list[i] = []byte(t)
 	}
-	for n := longest; n > 0; n-- {
-		if seen[n] {
-			s.lengths = append(s.lengths, n)
-		}
-	}
-	return s
+	v := packVocab(list)
+	return &textSet{newTrie(&v, func(int32) bool { return true })}
 }
 
 // longest returns the length of the longest of the texts that s begins with, 0 for none.
-func (s *textSet) longest(p []byte) int {
-	if len(p) == 0 || !s.first[p[0]] {
-		return 0
-	}
-	for _, n := range s.lengths {
-		if n <= len(p) && s.texts[string(p[:n])] {
-			return n
+func (s *textSet) longest(p []byte) (n int) {
+	node := int32(0)
+	for i, c := range p {
+		if node = s.trie.child(node, c); node < 0 {
+			break
+		}
+		if s.trie.ids[node] >= 0 {
+			n = i + 1
 		}
 	}
-	return 0
+	return n
 }

@@ -5,49 +5,49 @@ import "unicode/utf8"
 // wordPiece takes, from the beginning of a word on, the longest token that matches; inside a word tokens are spelled with a
 // prefix. A word that cannot be cut so is one unknown token. (Schuster and Nakajima 2012; BERT's tokenization.py.)
 type wordPiece struct {
-	index    *index
-	inner    string // ## in most files
-	unknown  int32  // -1 to leave it out
-	maxChars int    // of a word; a longer one is unknown
-	phantom  bool   // llama.cpp's spelling: tokens that begin a word have a ▁, the others nothing
+	trie     trie
+	inside   int32 // the node after the prefix of tokens inside a word, ## in most files; -1 if no token has it
+	unknown  int32 // -1 to leave it out
+	maxChars int   // of a word; a longer one is unknown
+	phantom  bool  // llama.cpp's spelling: tokens that begin a word have a ▁, the others nothing
 }
 
-func (w *wordPiece) heapBytes() int64 { return w.index.heapBytes() }
+// newWordPiece makes one of the tokens for which has holds.
+func newWordPiece(v *vocab, inner string, has func(id int32) bool) *wordPiece {
+	w := &wordPiece{trie: newTrie(v, has), unknown: -1}
+	for i := 0; i < len(inner) && w.inside >= 0; i++ {
+		w.inside = w.trie.child(w.inside, inner[i])
+	}
+	return w
+}
+
+func (w *wordPiece) heapBytes() int64 { return w.trie.heapBytes() }
 
 func (w *wordPiece) appendWord(dst []int32, word []byte) []int32 {
 	start := len(dst)
 	if w.maxChars > 0 && utf8.RuneCount(word) > w.maxChars {
 		return w.appendUnknown(dst)
 	}
-	var room [256]byte
-	key := room[:0]
 	if w.phantom {
-		word = append(append(key, spaceSign...), word...)
+		var room [256]byte
+		word = append(append(room[:0], spaceSign...), word...)
 	}
 	for at := 0; at < len(word); {
-		head := ""
-		if at > 0 && !w.phantom {
-			head = w.inner
+		node := int32(0)
+		if at > 0 {
+			node = w.inside
 		}
-		id, n := int32(-1), min(len(word)-at, w.index.longest-len(head))
-		for ; n > 0; n-- {
-			if at+n < len(word) && !utf8.RuneStart(word[at+n]) {
-				continue
-			}
-			piece := word[at : at+n]
-			if head != "" {
-				key = append(append(key[:0], head...), piece...)
-				piece = key
-			}
-			if id = w.index.find(piece); id >= 0 {
-				break
+		id, end := int32(-1), at
+		for i := at; i < len(word) && node >= 0; i++ {
+			if node = w.trie.child(node, word[i]); node >= 0 && w.trie.ids[node] >= 0 {
+				id, end = w.trie.ids[node], i+1
 			}
 		}
 		if id < 0 {
 			return w.appendUnknown(dst[:start])
 		}
 		dst = append(dst, id)
-		at += n
+		at = end
 	}
 	return dst
 }
