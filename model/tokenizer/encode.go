@@ -27,6 +27,17 @@ func (t *Tokenizer) AppendEncodePlain(dst []int32, text []byte) []int32 {
 
 // appendText encodes a text, or a part of one that edges tell about.
 func (t *Tokenizer) appendText(dst []int32, text []byte, plain bool, at edges) []int32 {
+	if t.bare {
+		special := t.added
+		if plain {
+			special = t.plain
+		}
+		words(text, special, true, func(word []byte, id int32) error { // never fails
+			dst = t.appendWord(dst, word, id)
+			return nil
+		})
+		return dst
+	}
 	e := &encoder{stages: t.stages, model: t.model, dst: dst}
 	if t.valid != nil && !utf8.Valid(text) {
 		text = t.valid(make([]byte, 0, len(text)+len(text)/8), text) //mem:ok as large as the text, which is the caller's

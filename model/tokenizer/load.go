@@ -253,7 +253,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if _, ok := lastStage(pre.stages).(spelling); !ok && slices.ContainsFunc(pre.stages, func(s stage) bool { _, ok := s.(spelling); return ok }) {
 		t.stages = append(t.stages, unspelling{newAlphabet()})
 	}
-	b := &modelBuilder{t: t, file: &f.model, byteLevel: pre.byteLevel, fileBytes: f.bytes}
+	b := &modelBuilder{t: t, file: &f.model, byteLevel: pre.byteLevel, idBound: max(int64(f.bytes), 1<<17)}
 	if err := b.build(addedList); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ type modelBuilder struct {
 	file      *fileModel
 	byteLevel bool
 	letters   *alphabet
-	fileBytes int // of the file, which bounds its ids too: a token takes a few bytes of it
+	idBound   int64 // the bytes of the file bound its ids too, since a token takes a few of them; short files may leave gaps
 
 	table   tableBuilder
 	scores  []float64 // of a unigram model
@@ -39,8 +39,8 @@ func (b *modelBuilder) build(addedList []fileAdded) error {
 		b.inModel[id] = s.known
 	}
 	for _, a := range addedList {
-		if a.ID >= int64(b.fileBytes) {
-			return fmt.Errorf("tokenizer: %q has id %d in a file of %d bytes", a.Content, a.ID, b.fileBytes)
+		if a.ID >= b.idBound {
+			return fmt.Errorf("tokenizer: %q has id %d, want one below %d in a file of this size", a.Content, a.ID, b.idBound)
 		}
 		token, known := b.table.token(int32(a.ID))
 		if known && string(token) != a.Content {
@@ -83,8 +83,8 @@ func (b *modelBuilder) readVocab(isAdded map[string]bool) error {
 		if err := checkID(string(text), id); err != nil {
 			return err
 		}
-		if id >= int64(b.fileBytes) {
-			return fmt.Errorf("tokenizer: %q has id %d in a file of %d bytes", text, id, b.fileBytes)
+		if id >= b.idBound {
+			return fmt.Errorf("tokenizer: %q has id %d, want one below %d in a file of this size", text, id, b.idBound)
 		}
 		token := text
 		if b.byteLevel && !isAdded[string(text)] {
