@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"loadline/mem"
@@ -76,6 +77,19 @@ func TestUsable(t *testing.T) {
 		}
 		if got := card.Reported() / mem.MiB; got < c.lo || got > c.hi {
 			t.Errorf("%s: got %d MiB reported, want %d to %d", c.name, got, c.lo, c.hi)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	table, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"H1000": "H100", "RTX-4091": "RTX 409", "A10O-40GB": "A100", "MI3000X": "MI300X", "L4O": "L4"} {
+		var unknown *UnknownError
+		if got, err := table.Find(name); !errors.As(err, &unknown) || !strings.HasPrefix(strings.ReplaceAll(unknown.Nearest, "-", " "), strings.ReplaceAll(want, "-", " ")) {
+			t.Errorf("Find(%q): got %q, %v, want the nearest to begin with %s", name, got.Name, err, want)
 		}
 	}
 }

@@ -49,6 +49,45 @@ func missing(a, b []string) int {
 	return n
 }
 
+// misspelt is a word of which nothing is right, as distance counts.
+const misspelt = 10
+
+// distance is how far the words of a that b does not have are from the most alike of b: for each, four times its share of wrong letters.
+func distance(a, b []string) (n int) {
+	for _, w := range a {
+		if slices.Contains(b, w) {
+			continue
+		}
+		least := misspelt
+		for _, x := range b {
+			least = min(least, misspelt*edits(w, x)/max(len(w), len(x)))
+		}
+		n += 4 * least
+	}
+	return n
+}
+
+// edits is Levenshtein's distance.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0]++
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
 // UnknownError is a name that no card has.
 type UnknownError struct {
 	Name    string
@@ -83,7 +122,7 @@ func (t *Table) Find(name string) (Card, error) {
 			}
 			found = append(found, match{c, []int{missing(have, want), notSXM, -int(c.Memory >> 20)}})
 		}
-		if d := 4*lack + missing(have, want); d < least {
+		if d := 4*misspelt*(lack-missing(want, have)) + distance(want, have) + misspelt*missing(have, want); d < least {
 			nearest, least = c.Name, d
 		}
 	}
