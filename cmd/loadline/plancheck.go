@@ -28,7 +28,7 @@ func (a *app) scoreCommand() *cobra.Command {
 		Long: `plan score predicts every row of a table of measured memory and prints the errors by family: fractions, 0.03 is 3%. The rows have
 the columns system, model, arch, gpu, ranks, dtype, micro-batch, seq, parallel, metric, value, unit and extras as docs/planner-accuracy.md
 describes them; rows that its rules leave out are listed with the reason. With --write it writes that document and its plot: predicted
-against measured, by family.`,
+against measured, by family. That document leaves out the ids that it lists besides, so that its figures differ from the first example's.`,
 		Example: `  loadline plan score planner/testdata/measured_memory.csv
   loadline plan score mine.csv --json
   loadline plan score mine.csv --write report`,
