@@ -235,7 +235,11 @@ func TestSimulation(t *testing.T) {
 		evicted += pool.Stats().Evicted
 	})
 	t.Logf("%d preemptions, %d tokens from the prefix cache, %d copies, %d evictions", total.Preemptions, total.PrefixHits, copied, evicted)
-	if total.Preemptions < 50 || total.PrefixHits < 50 || copied < 50 || evicted < 50 {
+	least := int64(50)
+	if testing.Short() {
+		least = 10 // of a fifth of the checks
+	}
+	if total.Preemptions < least || total.PrefixHits < least || copied < least || evicted < least {
 		t.Error("the simulation no longer reaches what it is there for")
 	}
 }
