@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -122,7 +125,26 @@ func oneLine(s string) string {
 			_, s, _ = strings.Cut(s, ": ")
 		}
 	}
-	return s
+	return plain(s)
+}
+
+// plain is a text from elsewhere as a terminal may have it: what moves its cursor or changes its colours is written out.
+func plain(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if unicode.IsPrint(r) && r != utf8.RuneError {
+			b.WriteString(s[i : i+n])
+		} else {
+			q := strconv.QuoteToASCII(s[i : i+n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		i += n
+	}
+	return b.String()
 }
 
 // advice is what to do about an error.

@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"loadline/compile"
+	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/train"
 )
@@ -156,7 +156,7 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 		}
 	}
 	if program != "" {
-		if err := os.WriteFile(program, []byte(job.Step.Text()), 0o644); err != nil {
+		if err := regular.WriteFile(program, []byte(job.Step.Text())); err != nil {
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"loadline/compile"
+	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/model"
 	"loadline/planner/hardware"
@@ -40,6 +42,7 @@ var (
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
 	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
 	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep"}
+	named    = []string{"hardware", "html", "write-config", "deepspeed", "hardware-file", "profile", "framework", "quant", "kv-type", "loss-head"}
 	pricings = []string{"deepspeed", "hardware", "preset", "model", "seq", "batch", "ranks"}
 )
 
@@ -135,6 +138,8 @@ func (h *hardwareFlags) check(c *cobra.Command) error {
 	}
 	for _, name := range typed(c) {
 		switch {
+		case slices.Contains(named, name) && c.Flags().Lookup(name).Value.String() == "":
+			return usage("name one, or leave --"+name+" out", "--%s is empty", name)
 		case h.deepspeed != "" && !slices.Contains(pricings, name):
 			return usage("leave it out", "--%s says nothing about the price of --deepspeed %s", name, h.deepspeed)
 		case h.own.Lookup(name) == nil && !slices.Contains(shared, name) && name != "learn":
@@ -300,7 +305,7 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 		d.Framework = answer.Plans[0].Config.System
 	}
 	if h.html != "" {
-		if err := os.WriteFile(h.html, []byte(answer.HTML()), 0o644); err != nil {
+		if err := regular.WriteFile(h.html, []byte(answer.HTML())); err != nil {
 			return advise(fmt.Errorf("--html: %w", err), "name a file that can be written")
 		}
 		d.Written = append(d.Written, h.html)
@@ -351,13 +356,16 @@ func writeConfig(dir string, j writers.Job) ([]string, error) {
 	var paths []string
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
-		if old, err := os.ReadFile(path); err == nil && string(old) != f.Body {
+		if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() { // of a link too: nobody asked for what it names
+			return nil, usage("name another directory, or remove it", "--write-config %s: %s is there and is no regular file", dir, path)
+		}
+		if old, err := regular.ReadAll(path, int64(len(f.Body))); !errors.Is(err, fs.ErrNotExist) && (err != nil || string(old) != f.Body) {
 			return nil, usage("name another directory, or remove the file", "--write-config %s: %s is there and says something else", dir, path)
 		}
 		paths = append(paths, path)
 	}
 	for i, f := range files {
-		if err := os.WriteFile(paths[i], []byte(f.Body), 0o644); err != nil {
+		if err := regular.WriteFile(paths[i], []byte(f.Body)); err != nil {
 			return nil, advise(fmt.Errorf("--write-config: %w", err), "name a directory that can be written")
 		}
 	}

@@ -91,6 +91,14 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 			j.Ranks = machine.Cards()
 		}
 	}
+	for _, n := range []struct {
+		flag string
+		n    int
+	}{{"ranks", j.Ranks}, {"seq", j.Seq}, {"batch", j.MicroBatch}} {
+		if n.n > pricing.MaxCount {
+			return usage(fmt.Sprintf("--%s %d", n.flag, pricing.MaxCount), "--%s %d: want at most %d; the nearest valid value is %d", n.flag, n.n, pricing.MaxCount, pricing.MaxCount)
+		}
+	}
 	body, err := regular.ReadAll(h.deepspeed, maxDeepSpeedBytes)
 	if err != nil {
 		return fmt.Errorf("--deepspeed: %w", err)
@@ -103,12 +111,12 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 	fmt.Fprintf(w, "%s: what it costs each of %s for %s\n", h.deepspeed, count(j.Ranks, "rank"), m.Shape.Name)
 	rows := [][]string{{"key = value", "device", "host", "disk"}}
 	for _, p := range rep.Prices {
-		rows = append(rows, []string{p.Key + " = " + p.Value, p.Device.String(), p.Host.String(), p.Disk.String()})
+		rows = append(rows, []string{plain(p.Key) + " = " + plain(p.Value), p.Device.String(), p.Host.String(), p.Disk.String()})
 	}
 	table(w, append(rows, []string{"together", rep.Device.String(), rep.Host.String(), rep.Disk.String()}))
 	for _, p := range rep.Prices {
 		if p.Why != "" {
-			fmt.Fprintf(w, "  %s: %s\n", p.Key, p.Why)
+			fmt.Fprintf(w, "  %s: %s\n", plain(p.Key), p.Why)
 		}
 	}
 	for _, u := range rep.Unknown {
@@ -116,17 +124,17 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 		if u.Refused {
 			fate = "DeepSpeed stops at it"
 		}
-		fmt.Fprintf(w, "unknown key %s: %s", u.Key, fate)
+		fmt.Fprintf(w, "unknown key %s: %s", plain(u.Key), fate)
 		if u.Nearest != "" {
 			fmt.Fprintf(w, "; the nearest is %s", u.Nearest)
 		}
 		fmt.Fprintln(w)
 	}
 	for _, s := range rep.Contradictions {
-		fmt.Fprintf(w, "contradiction: %s\n", s)
+		fmt.Fprintf(w, "contradiction: %s\n", plain(s))
 	}
 	for _, s := range rep.Deprecated {
-		fmt.Fprintf(w, "deprecated: %s\n", s)
+		fmt.Fprintf(w, "deprecated: %s\n", plain(s))
 	}
 	if rep.Saving > 0 {
 		fmt.Fprintf(w, "while saving, rank 0 needs %v of host memory more\n", rep.Saving)

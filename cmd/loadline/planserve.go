@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/serve"
 )
@@ -77,7 +77,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		fmt.Fprintf(w, "\n%s", pass)
 	}
 	if program != "" && d.Fits {
-		if err := os.WriteFile(program, []byte(pass), 0o644); err != nil {
+		if err := regular.WriteFile(program, []byte(pass)); err != nil {
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}

@@ -140,6 +140,9 @@ func (w *weightFiles) apply(m *planModel) error {
 			params += more
 		}
 	}
+	if 8*w.bytes < params {
+		return fmt.Errorf("the files hold %v, config.json describes %s parameters: they are not of one model", mem.Bytes(w.bytes), grouped(m.Shape.Params()))
+	}
 	linear := m.Shape.LinearParams()
 	ends := w.ends
 	if ends == 0 {

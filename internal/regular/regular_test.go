@@ -55,3 +55,30 @@ func TestReadAll(t *testing.T) {
 		t.Errorf("got %q and error %v, want an error about its length", p, err)
 	}
 }
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe, link := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("what was there is longer"), 0o600), unix.Mkfifo(pipe, 0o644), os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, "/dev/null"} {
+		if err := WriteFile(path, []byte("x")); !errors.Is(err, ErrNot) {
+			t.Errorf("%s: got error %v, want %v", path, err, ErrNot)
+		}
+	}
+	if err := WriteFile(filepath.Join(dir, "missing", "x"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: got error %v", err)
+	}
+	for _, path := range []string{filepath.Join(dir, "new"), link} {
+		if err := WriteFile(path, []byte("four")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "four" {
+			t.Errorf("%s: got %q, %v", path, got, err)
+		}
+	}
+	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 || st.Size() != 4 {
+		t.Errorf("through a link: got %v, %v", st, err)
+	}
+}

@@ -221,6 +221,9 @@ func TestSpread(t *testing.T) {
 			t.Errorf("chance of more than %d: got %.3f, want %.3f", c.usable, got, c.want)
 		}
 	}
+	if nothing, over := s.Over(0, 0), s.Over(0, -1); nothing != 0 || over != 1 {
+		t.Errorf("nothing on a card with nothing, and with less: got %g and %g, want 0 and 1", nothing, over)
+	}
 }
 
 // TestOptimizers checks torchao's published peaks of Llama-2-7B in bf16 on an A100: 51.6, 39.1 and 33.2 GB with fused,

@@ -21,10 +21,12 @@ func (s Spread) Range(predicted mem.Bytes) (low, high mem.Bytes) {
 
 // Over returns the chance that a job predicted to need so much needs more than usable.
 func (s Spread) Over(predicted, usable mem.Bytes) float64 {
-	if predicted <= 0 {
+	switch {
+	case usable < 0: // what the driver takes is too much already
+		return 1
+	case predicted <= 0:
 		return 0
-	}
-	if usable <= 0 {
+	case usable == 0:
 		return 1
 	}
 	return 0.5 * math.Erfc(math.Log(float64(usable)/float64(predicted))/(s.Sigma*math.Sqrt2))

@@ -196,3 +196,14 @@ func TestLearn(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// TestReadLongLines checks that a line without an end hides neither what is before it nor what follows, nor moves line numbers.
+func TestReadLongLines(t *testing.T) {
+	const line = "load_tensors:        CUDA0 model buffer size =  4403.49 MiB\n"
+	for _, n := range []int{0, 1, maxLogLine - 1, maxLogLine, 3*maxLogLine + 7} {
+		l, err := Read(strings.NewReader("a\n" + strings.Repeat("\r#", n) + "\n" + line))
+		if err != nil || len(l.Readings) != 1 || l.Readings[0].Line != 3 {
+			t.Errorf("%d bytes: got %+v, %v; want one figure, in line 3", 2*n, l, err)
+		}
+	}
+}

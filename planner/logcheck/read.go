@@ -10,6 +10,7 @@ package logcheck
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -137,12 +138,26 @@ var ranOut = regexp.MustCompile(`(?i)CUDA out of memory|OutOfMemoryError|cudaMal
 // Read reads a log.
 func Read(r io.Reader) (*Log, error) {
 	in := bufio.NewScanner(io.LimitReader(r, maxLogBytes))
-	in.Buffer(nil, maxLogLine)
+	in.Buffer(nil, 2*maxLogLine)
+	ended := true
+	in.Split(func(data []byte, last bool) (int, []byte, error) {
+		i := bytes.IndexByte(data, '\n')
+		if ended = i >= 0; ended {
+			return i + 1, data[:i], nil
+		}
+		if last && len(data) > 0 || len(data) >= maxLogLine { // a line without an end, such as of a progress bar, is read in pieces
+			return len(data), data, nil
+		}
+		return 0, nil, nil
+	})
 	found := map[string]map[string]*Reading{}
 	hits := map[string]int{}
 	l := &Log{}
-	for n := 1; in.Scan(); n++ {
+	for n, next := 1, 1; in.Scan(); n = next {
 		line := in.Text()
+		if ended {
+			next = n + 1
+		}
 		if !l.RanOut && ranOut.MatchString(line) {
 			l.RanOut = true
 		}

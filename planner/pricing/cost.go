@@ -2,7 +2,9 @@ package pricing
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"loadline/mem"
@@ -247,5 +249,65 @@ func (f *file) check() {
 			f.contradict("%s is negative", key)
 		}
 	}
+	f.types()
 	slices.Sort(f.rep.Contradictions) // some were found in the order of a map
+}
+
+// types finds values that DeepSpeed reads as something else than they look like: it stops at them, and no formula here sees them.
+func (f *file) types() {
+	batches := []string{"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}
+	for _, key := range append(batches, priced...) {
+		v, there := f.by[key]
+		if !there || v == nil || v == "auto" {
+			continue
+		}
+		want, ok := "a number", false
+		switch {
+		case strings.HasSuffix(key, ".enabled") || strings.HasSuffix(key, "_checkpointing") || strings.HasSuffix(key, "_model_save"):
+			want = "true or false"
+			_, ok = v.(bool)
+		case strings.HasSuffix(key, ".device") || strings.HasSuffix(key, "_dtype"):
+			want = "a text"
+			_, ok = v.(string)
+		case slices.Contains(batches, key):
+			want = "a whole number from 1"
+			x, isNumber := v.(float64)
+			ok = isNumber && x >= 1 && x == math.Trunc(x)
+		default:
+			_, ok = v.(float64)
+		}
+		if s := fmt.Sprintf("%s is %s: want %s", key, valueText(v), want); !ok && !slices.Contains(f.rep.Contradictions, s) {
+			f.rep.Contradictions = append(f.rep.Contradictions, s)
+		}
+	}
+	for key, v := range f.by {
+		if holds(key) && (v != nil || key == "zero_optimization") {
+			f.contradict("%s is %s: want an object", key, valueText(v))
+		}
+	}
+}
+
+// valueText writes a value as a file has it.
+func valueText(v any) string {
+	if s, ok := v.(string); ok {
+		return strconv.Quote(s)
+	}
+	if v == nil {
+		return "null"
+	}
+	return fmt.Sprint(v)
+}
+
+// holds tells whether a path is that of an object with keys that are known.
+func holds(path string) bool {
+	begins := func(k string) bool { return strings.HasPrefix(k, path+".") }
+	if slices.ContainsFunc(priced, begins) {
+		return true
+	}
+	for k := range free {
+		if begins(k) {
+			return true
+		}
+	}
+	return false
 }

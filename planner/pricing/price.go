@@ -9,6 +9,9 @@ import (
 	"loadline/planner/shape"
 )
 
+// MaxCount bounds the numbers of a Job.
+const MaxCount = 1 << 20
+
 // Job is what a file is for.
 type Job struct {
 	Shape      *shape.Shape
@@ -67,8 +70,8 @@ func DeepSpeed(body []byte, j Job) (*Report, error) {
 	if j.Shape == nil {
 		return nil, fmt.Errorf("pricing: a file without a model: name one")
 	}
-	if j.Ranks < 0 || j.Seq < 0 || j.MicroBatch < 0 || j.Trainable < 0 || j.Ranks > 1<<20 || j.Seq > 1<<26 || j.MicroBatch > 1<<20 {
-		return nil, fmt.Errorf("pricing: %d ranks, %d tokens, micro-batch %d: want positive numbers", j.Ranks, j.Seq, j.MicroBatch)
+	if j.Ranks < 0 || j.Seq < 0 || j.MicroBatch < 0 || j.Trainable < 0 || max(j.Ranks, j.Seq, j.MicroBatch) > MaxCount {
+		return nil, fmt.Errorf("pricing: %d ranks, %d tokens, micro-batch %d: want positive numbers of at most %d", j.Ranks, j.Seq, j.MicroBatch, MaxCount)
 	}
 	entries, err := read(body)
 	if err != nil {
@@ -169,6 +172,9 @@ func bytesOf(x float64) mem.Bytes { return mem.Bytes(math.Round(max(-1e18, min(1
 func (f *file) price(e entry) {
 	name := canonical(e.path)
 	line := Price{Key: e.path, Value: fmt.Sprint(e.value)}
+	if e.value == nil {
+		line.Value = "null"
+	}
 	if new, old := deprecated[name]; old {
 		f.rep.Deprecated = append(f.rep.Deprecated, fmt.Sprintf("%s is now %s", e.path, new))
 	}
@@ -179,6 +185,11 @@ func (f *file) price(e entry) {
 		line.Why, _ = section(name)
 	case dull:
 		line.Why = why
+	case holds(name):
+		line.Why = "as if it were absent"
+		if e.value != nil || name == "zero_optimization" {
+			line.Why = "no object; DeepSpeed refuses the file"
+		}
 	case known(name):
 		f.cost(name, &line)
 	default:

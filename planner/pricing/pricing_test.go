@@ -185,3 +185,22 @@ func FuzzDeepSpeed(f *testing.F) {
 		}
 	})
 }
+
+// TestTypes checks that a value of another type is named, since no formula sees it, and that null sections are as DeepSpeed takes them.
+func TestTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"zero_optimization":{"stage":"3"}}`: `stage is "3": want a number`, `{"bf16":{"enabled":1}}`: "bf16.enabled is 1: want true or false", `{"zero_optimization":[]}`: "want an object",
+		`{"zero_optimization":null}`: "zero_optimization is null: want an object", `{"train_micro_batch_size_per_gpu":1.5}`: "want a whole number from 1", `{"gradient_accumulation_steps":0}`: "want a whole number from 1",
+		`{"zero_optimization":{"stage":3,"offload_param":null,"reduce_bucket_size":"auto"},"train_batch_size":"auto"}`: "", `{"zero_optimization":{"stage":3,"offload_optimizer":null}}`: "",
+	} {
+		rep, err := DeepSpeed([]byte(text), Job{Shape: model(t, "Llama-3.1-8B"), Ranks: 8})
+		if err != nil || len(rep.Unknown) > 0 || (len(rep.Contradictions) > 0) != (want != "") || want != "" && !strings.Contains(strings.Join(rep.Contradictions, "\n"), want) {
+			t.Errorf("%s: got %+v, %v; want %q", text, rep, err, want)
+		}
+	}
+	for _, text := range []string{`{"` + strings.Repeat("k", 1<<19) + `":1}`, `{"a":"` + strings.Repeat("k", 1<<19) + `"}`} {
+		if _, err := DeepSpeed([]byte(text), Job{Shape: model(t, "Llama-3.1-8B")}); err == nil || len(err.Error()) > 200 {
+			t.Errorf("a word of %d bytes: got %.300v, want a short error", len(text), err)
+		}
+	}
+}

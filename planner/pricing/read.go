@@ -24,6 +24,7 @@ const (
 	maxBytes = 1 << 20
 	maxDepth = 16
 	maxKeys  = 4096
+	maxWord  = 512 // bytes of a key, and of a text
 )
 
 // entry is one leaf of the file.
@@ -70,6 +71,9 @@ func members(d *json.Decoder, prefix string, depth int, all *[]entry) error {
 			return err
 		}
 		path := prefix + fmt.Sprint(key)
+		if len(path) > maxWord {
+			return fmt.Errorf("a key of %d bytes, %.40q...: want at most %d", len(path), path, maxWord)
+		}
 		if seen[path] {
 			return fmt.Errorf("key %q stands twice; DeepSpeed refuses that", path)
 		}
@@ -80,6 +84,9 @@ func members(d *json.Decoder, prefix string, depth int, all *[]entry) error {
 		v, err := d.Token()
 		if err != nil {
 			return err
+		}
+		if s, ok := v.(string); ok && len(s) > maxWord {
+			return fmt.Errorf("%s: a text of %d bytes, %.40q...: want at most %d", path, len(s), s, maxWord)
 		}
 		switch v {
 		case json.Delim('{'):

@@ -51,7 +51,6 @@ func Read(r io.Reader) ([]*Row, error) {
 	limited := &io.LimitedReader{R: r, N: maxTableBytes + 1}
 	in := csv.NewReader(bufio.NewReader(limited))
 	in.FieldsPerRecord = -1
-	in.LazyQuotes = true
 	in.ReuseRecord = true
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
@@ -65,7 +64,11 @@ func Read(r io.Reader) ([]*Row, error) {
 	}
 	column := map[string]int{}
 	for i, name := range header {
-		column[strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))] = i
+		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		if _, twice := column[name]; twice && name != "" {
+			return nil, fmt.Errorf("score: the header has the column %.40q twice", name)
+		}
+		column[name] = i
 	}
 	for _, need := range []string{"system", "value"} {
 		if _, ok := column[need]; !ok {

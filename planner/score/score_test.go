@@ -184,3 +184,17 @@ func FuzzScore(f *testing.F) {
 		}
 	})
 }
+
+// TestReadBroken checks that a table which is not one is refused with the line: what a quote swallows would not be missed.
+func TestReadBroken(t *testing.T) {
+	for text, want := range map[string]string{
+		"id,system,value\n1,\"a,2\n2,b,3\n": "line 2", "id,system,value\n1,a\"b,2\n": "line 2", "system,value,Value \n": "twice", "": "empty",
+	} {
+		if rows, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %d rows, %v; want an error with %q", text, len(rows), err, want)
+		}
+	}
+	if rows, err := Read(strings.NewReader("id,system,value,,\n1,\"a \"\"b\"\"\nc\",2,,\n")); err != nil || len(rows) != 1 {
+		t.Errorf("quotes as they should be: got %d rows, %v", len(rows), err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"loadline/mem"
 	"loadline/planner/hardware"
@@ -95,17 +96,24 @@ func (m *Machines) With(fields map[string]any) (*Machines, error) {
 			continue
 		}
 		s, ok := v.(string)
-		if !ok {
-			s = fmt.Sprint(v)
+		if n, isInt := v.(int); isInt {
+			s, ok = strconv.Itoa(n), true
 		}
-		if s = strings.TrimSpace(s); s == "" || len(s) > 100 {
-			return nil, &Invalid{What: k, Got: strconv.Quote(s[:min(len(s), 100)]), Why: "want a name of 1 to 100 characters"}
+		if s = strings.TrimSpace(s); !ok || s == "" || len(s) > 100 || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			text := fmt.Sprint(v)
+			return nil, &Invalid{What: k, Got: strconv.Quote(text[:min(len(text), 100)]), Why: "want a name of 1 to 100 characters"}
 		}
 		words[k] = s
 	}
 	name := words["name"]
 	if name == "" {
 		return nil, &Invalid{What: "name", Got: "none", Why: "a machine has a name"}
+	}
+	if parts := cluster.FindStringSubmatch(name); parts != nil && parts[1] != "" {
+		return nil, &Invalid{What: "name", Got: strconv.Quote(name), Why: "a name that begins with a count means so many cards", Nearest: parts[3]}
+	}
+	if slices.ContainsFunc(m.own, func(o Machine) bool { return strings.EqualFold(o.Card.Name, name) }) {
+		return nil, &Invalid{What: "name", Got: strconv.Quote(name), Why: "two machines have it"}
 	}
 	if like := words["like"]; like != "" {
 		at, err := m.Parse(like)
@@ -159,9 +167,15 @@ func (m *Machines) With(fields map[string]any) (*Machines, error) {
 	if one.Nodes*one.PerNode > maxCards {
 		return nil, &Invalid{What: "nodes × cards", Got: fmt.Sprint(one.Nodes * one.PerNode), Why: "too many cards", Nearest: fmt.Sprint(maxCards)}
 	}
+	if shown := one.Card.Reported(); shown > one.Card.Memory {
+		return nil, &Invalid{What: "reported", Got: shown.String(), Why: fmt.Sprintf("the card has %v", one.Card.Memory), Nearest: strings.ReplaceAll(one.Card.Memory.String(), " ", "")}
+	}
 	table, err := m.table.With(one.Card)
 	if err != nil {
 		return nil, err
+	}
+	if found, err := table.Find(name); err != nil || found.Name != name {
+		return nil, &Invalid{What: "name", Got: strconv.Quote(name), Why: "it means " + found.Name + " already; choose another, or that name as it is"}
 	}
 	return &Machines{table, append(slices.Clone(m.own), one)}, nil
 }

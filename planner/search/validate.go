@@ -183,7 +183,7 @@ func (q *Question) counts() error {
 		high int
 	}{
 		{"seq", &q.Seq, 4096, 1 << 26}, {"context", &q.Context, 4096, 1 << 26}, {"concurrency", &q.Concurrency, 1, 1 << 16},
-		{"global-batch", &q.GlobalBatch, 0, 1 << 24}, {"output", &q.Output, 0, q.Context}, {"ranks", &q.Hold.Ranks, 0, q.Machine.Cards()},
+		{"global-batch", &q.GlobalBatch, 0, 1 << 24}, {"ranks", &q.Hold.Ranks, 0, q.Machine.Cards()},
 		{"tp", &q.Hold.TP, 0, q.Machine.Cards()}, {"pp", &q.Hold.PP, 0, min(q.Machine.Cards(), q.Shape.Depth())}, {"cp", &q.Hold.CP, 0, q.Machine.Cards()},
 		{"ep", &q.Hold.EP, 0, q.Machine.Cards()}, {"batch", &q.Hold.MicroBatch, 0, 1 << 20}, {"adapter-rank", &q.Hold.AdapterRank, 16, 1 << 14},
 	} {
@@ -196,6 +196,9 @@ func (q *Question) counts() error {
 		if *n.n > n.high && n.high > 0 {
 			return &Invalid{What: n.flag, Got: fmt.Sprint(*n.n), Nearest: fmt.Sprint(n.high)}
 		}
+	}
+	if q.Output < 0 || q.Output > q.Context { // of the context that is the default, too
+		return &Invalid{What: "output", Got: fmt.Sprint(q.Output), Why: fmt.Sprintf("a sequence has %d tokens", q.Context), Nearest: fmt.Sprint(min(q.Context, max(1, q.Output)))}
 	}
 	if q.Output == 0 {
 		q.Output = max(1, q.Context/4)

@@ -63,6 +63,9 @@ func (c config) shape(name string) (*Shape, error) {
 		}
 		c = inner
 	}
+	if err := c.check(name); err != nil {
+		return nil, err
+	}
 	arch := strings.ToLower(c.text("model_type"))
 	t, ok := known[arch]
 	if !ok {
@@ -95,6 +98,9 @@ func (c config) shape(name string) (*Shape, error) {
 	}
 	if d := c.int("head_dim", "kv_channels"); d > 0 {
 		s.HeadDim = d
+	} else if s.KVRank == 0 && s.Heads > 0 && s.Heads <= 1<<14 && s.Hidden <= 1<<20 && s.Hidden%s.Heads != 0 {
+		near := nearestDivisor(s.Hidden, s.Heads)
+		return nil, fmt.Errorf("shape: %s: %d heads do not divide the hidden size, %s; the nearest valid value is %d", name, s.Heads, number(s.Hidden), near)
 	}
 	if s.KVRank > 0 {
 		s.HeadDim = s.NopeDim + s.RopeDim
@@ -107,7 +113,7 @@ func (c config) shape(name string) (*Shape, error) {
 
 // layers builds the list of layers.
 func (c config) layers(s *Shape) error {
-	n := c.int("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+	n := c.int(layerKeys...)
 	if n < 1 || n > 4096 {
 		return fmt.Errorf("shape: %s: got %s layers, want 1 to 4096; the nearest valid value is %d", s.Name, number(n), min(4096, max(1, n)))
 	}

@@ -109,6 +109,10 @@ func (s *Shape) Validate() error {
 			return fmt.Errorf("shape: layer %d of %s: got %d key-value heads of %d, window %d", i, s.Name, l.KVHeads, l.HeadDim, l.Window)
 		case l.FFN < 0 || l.FFN > 1<<22:
 			return fmt.Errorf("shape: layer %d of %s: got an MLP of width %d", i, s.Name, l.FFN)
+		case l.Mixer == Attention && l.KVHeads > 0 && s.Heads%l.KVHeads != 0:
+			return fmt.Errorf("shape: layer %d of %s: %d key-value heads do not divide %d heads; the nearest valid value is %d", i, s.Name, l.KVHeads, s.Heads, nearestDivisor(s.Heads, l.KVHeads))
+		case l.Experts > 0 && s.TopK > l.Experts:
+			return fmt.Errorf("shape: layer %d of %s: got %d experts a token of %d; the nearest valid value is %d", i, s.Name, s.TopK, l.Experts, l.Experts)
 		case l.Experts < 0 || l.Experts > 1<<16 || l.Experts > 0 && s.ExpertFFN == 0:
 			return fmt.Errorf("shape: layer %d of %s: got %d experts of width %d", i, s.Name, l.Experts, s.ExpertFFN)
 		}

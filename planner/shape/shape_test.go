@@ -123,7 +123,7 @@ func TestParse(t *testing.T) {
 		`{` + base + `,"num_hidden_layers":2.5}`:                                                                                    true,
 		`{"num_hidden_layers":2,"hidden_size":1e15,"num_attention_heads":1,"vocab_size":10}`:                                        true,
 		`{"num_hidden_layers":2,"num_attention_heads":1,"vocab_size":10}`:                                                           true,
-		`{` + base + `,"num_hidden_layers":2,"num_local_experts":-4}`:                                                               false, // none, as absent
+		`{` + base + `,"num_hidden_layers":2,"num_local_experts":-4}`:                                                               true,
 		`{` + base + `,"num_hidden_layers":4000,"num_local_experts":65536,"moe_intermediate_size":1048576,"num_experts_per_tok":1}`: true,
 		`[]`: true, ``: true, `{`: true,
 	} {
