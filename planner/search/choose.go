@@ -70,17 +70,29 @@ func (q *Question) search() (all pool, level int) {
 				return false
 			})
 		}
-		if len(all.fits) > 0 {
+		if q.enough(all.fits, level) {
 			break
 		}
 	}
+	whole := func(p Plan) bool { return !q.partly(&p.Config) }
+	if slices.ContainsFunc(all.fits, whole) { // layers wait on the CPU only where nothing holds them all
+		all.fits = slices.DeleteFunc(all.fits, func(p Plan) bool { return !whole(p) })
+	}
 	return all, level
+}
+
+// enough tells whether a level has a plan that serves all sequences at once, or after the first one some.
+func (q *Question) enough(fits []Plan, level int) bool {
+	if level > 0 && len(fits) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(fits, func(p Plan) bool { return !q.queues(&p) })
 }
 
 // levels is how many times the space grows by what changes answers.
 func (q *Question) levels() int {
 	if q.Task == Serve {
-		return 3
+		return servingLevels
 	}
 	return 2
 }
@@ -98,7 +110,13 @@ func (q *Question) compare(a, b *Plan) int {
 	switch q.Objective {
 	case Cost:
 		return cmp.Compare(a.cost(), b.cost())
-	case Fewest:
+	case Fewest: // that serve all at once
+		if wait := q.queues(a); wait != q.queues(b) {
+			if wait {
+				return 1
+			}
+			return -1
+		}
 		if c := cmp.Compare(a.Ranks, b.Ranks); c != 0 {
 			return c
 		}
@@ -112,7 +130,7 @@ func (q *Question) close(a, best *Plan) bool {
 	case Cost:
 		return a.cost() <= best.cost()*(1+near)
 	case Fewest:
-		if a.Ranks != best.Ranks {
+		if a.Ranks != best.Ranks || q.queues(a) && !q.queues(best) {
 			return false
 		}
 	}

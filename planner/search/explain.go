@@ -185,7 +185,7 @@ func (q *Question) whatIf(p *Plan, name string, change func(*Config)) string {
 	if c == p.Config || c.MicroBatch < 1 || !q.known(&c) {
 		return ""
 	}
-	if q.Task == Serve && !q.serves(&c) || q.Task != Serve && (!q.combines(&c) || !q.batches(&c)) {
+	if q.Task == Serve && !q.serves(&c, servingLevels) || q.Task != Serve && (!q.combines(&c) || !q.batches(&c)) {
 		return ""
 	}
 	o, err := q.evaluate(c)
