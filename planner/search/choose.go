@@ -44,7 +44,7 @@ func Plans(q Question) (*Answer, error) {
 		}
 	}
 	a.Frontier = q.frontier(all.fits)
-	a.Next = nextUp(&a.Plans[0], all.over)
+	a.Next = q.nextUp(&a.Plans[0], all.over)
 	return a, nil
 }
 
