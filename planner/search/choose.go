@@ -45,6 +45,9 @@ func Plans(q Question) (*Answer, error) {
 	}
 	a.Frontier = q.frontier(all.fits)
 	a.Next = q.nextUp(&a.Plans[0], all.over)
+	if best := &a.Plans[0]; q.queues(best) {
+		a.Next = q.allAtOnce(best)
+	}
 	return a, nil
 }
 

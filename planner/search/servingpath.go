@@ -138,6 +138,14 @@ func (q *Question) waitPath(p *Plan) string {
 	return fmt.Sprintf("all %d run at once: %s", q.Concurrency, room)
 }
 
+// allAtOnce says what it would take that no sequence waits.
+func (q *Question) allAtOnce(p *Plan) string {
+	c := &p.Config
+	each := p.estimate.Usage[mem.Device][mem.KVBlocks] / mem.Bytes(max(1, c.Concurrency))
+	need := p.Peak + each*mem.Bytes(ceilDiv(q.Concurrency, c.DP)-c.Concurrency)
+	return fmt.Sprintf("all %d sequences at once need %v a rank: %v more than %s has", q.Concurrency, need, max(0, need-p.usable), q.holder())
+}
+
 // placePath says where the layers are, or nothing where there is one place.
 func (q *Question) placePath(p *Plan) string {
 	c, s := &p.Config, q.Shape
