@@ -81,7 +81,30 @@ func (q *Question) search() (all pool, level int) {
 	if slices.ContainsFunc(all.fits, whole) { // layers wait on the CPU only where nothing holds them all
 		all.fits = slices.DeleteFunc(all.fits, func(p Plan) bool { return !whole(p) })
 	}
+	all.fits = q.finer(all.fits)
 	return all, level
+}
+
+// similar is the part of a plan's speed that keys and values in 16 bits are worth.
+const similar = 0.05
+
+// finer leaves out plans with a cache of eight bits, where nobody holds it, that are hardly faster than theirs with 16.
+func (q *Question) finer(fits []Plan) []Plan {
+	if q.Task != Serve || q.Hold.KVType != "" {
+		return fits
+	}
+	of := func(c *Config) Config {
+		return Config{System: c.System, Ranks: c.Ranks, TP: c.TP, PP: c.PP, Quant: c.Quant}
+	}
+	whole := map[Config]float64{}
+	for i := range fits {
+		if p := &fits[i]; p.Config.KVType == "f16" {
+			whole[of(&p.Config)] = max(whole[of(&p.Config)], p.TokensPerSecond)
+		}
+	}
+	return slices.DeleteFunc(fits, func(p Plan) bool {
+		return p.Config.KVType != "f16" && whole[of(&p.Config)] >= p.TokensPerSecond*(1-similar)
+	})
 }
 
 // enough tells whether a level has a plan that serves all sequences at once, or after the first one some.

@@ -100,6 +100,7 @@ func TestCache(t *testing.T) {
 		{"gemma-3-27b", "RTX-4090", 32768, "f16", "10 layers that see everything"},
 		{"Qwen3-30B-A3B", "RTX-4090", 32768, "f16", "96 KiB a token"},
 		{"gpt-oss-120b", "H100", 4096, "f16", "see 128, and keep no more"},
+		{"Llama-3.1-70B", "RTX-4090", 4096, "f16", "of 80 layers on the cards"},
 		{"Llama-3.1-8B", "RTX-3090", 131072, "q8_0", "in eight bits, since 16 do not fit"},
 	} {
 		a, err := Plans(ask(t, x.model, x.machine, Serve, func(q *Question) { q.Context = x.context }))

@@ -135,6 +135,9 @@ func (q *Question) waitPath(p *Plan) string {
 	if q.queues(p) {
 		return fmt.Sprintf("%d of %d sequences run at once, and the other %d wait for their turn: %s", p.Running, q.Concurrency, q.Concurrency-p.Running, room)
 	}
+	if q.Concurrency == 1 {
+		return room
+	}
 	return fmt.Sprintf("all %d run at once: %s", q.Concurrency, room)
 }
 
