@@ -65,7 +65,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.IntVar(&h.adapterRank, "adapter-rank", 0, "with --hardware: the adapter's rank (default 16)")
 	f.StringVar(&h.lossHead, "loss-head", "", "with --hardware: `full|chunked`, whether all logits are held at once")
 	f.IntVar(&h.output, "output", 0, "with --hardware: tokens of --context that are generated (default: a quarter)")
-	f.StringVar(&h.quant, "quant", "", "with --hardware: `FORMAT` of the weights that are served, such as awq-int4 or q4_k_m")
+	f.StringVar(&h.quant, "quant", "", "with --hardware: `FORMAT` of the weights that are served, such as awq-int4, mxfp4 or q4_k_m")
 	f.StringVar(&h.kvType, "kv-type", "", "with --hardware: `TYPE` of keys and values: f16, fp8, q8_0 or q4_0")
 	f.IntVar(&h.gpuLayers, "gpu-layers", 0, "with --hardware: layers that llama.cpp keeps on the card, the others on the CPU")
 	for _, x := range []struct {
@@ -86,7 +86,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	for name, more := range map[string]string{
 		"model": "with --hardware a built-in name, a config.json or its directory, or a GGUF file", "seq": "with --hardware 4096 unless given",
 		"batch": "with --hardware what is absent is searched, here and below", "optimizer": "the planner has adamw and the 8-bit and 4-bit ones",
-		"precision": "with --hardware bf16, fp16 or fp8", "recompute": "with --hardware none, selective or full", "zero": "with --hardware of all ranks",
+		"precision": "with --hardware bf16, fp16 or fp8, of serving the weights'", "recompute": "with --hardware none, selective or full", "zero": "with --hardware of all ranks",
 		"ranks": "with --hardware the cards that are used", "memory": "with --hardware the peak of each card (default: what it has)",
 		"offload": "with --hardware none, optimizer, weights or optimizer,weights",
 	} {

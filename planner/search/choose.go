@@ -44,7 +44,10 @@ func Plans(q Question) (*Answer, error) {
 		}
 	}
 	a.Frontier = q.frontier(all.fits)
-	a.Next = nextUp(&a.Plans[0], all.over)
+	a.Next = q.nextUp(&a.Plans[0], all.over)
+	if best := &a.Plans[0]; q.queues(best) {
+		a.Next = q.allAtOnce(best)
+	}
 	return a, nil
 }
 
@@ -70,17 +73,52 @@ func (q *Question) search() (all pool, level int) {
 				return false
 			})
 		}
-		if len(all.fits) > 0 {
+		if q.enough(all.fits, level) {
 			break
 		}
 	}
+	whole := func(p Plan) bool { return !q.partly(&p.Config) }
+	if slices.ContainsFunc(all.fits, whole) { // layers wait on the CPU only where nothing holds them all
+		all.fits = slices.DeleteFunc(all.fits, func(p Plan) bool { return !whole(p) })
+	}
+	all.fits = q.finer(all.fits)
 	return all, level
+}
+
+// similar is the part of a plan's speed that keys and values in 16 bits are worth.
+const similar = 0.05
+
+// finer leaves out plans with a cache of eight bits, where nobody holds it, that are hardly faster than theirs with 16.
+func (q *Question) finer(fits []Plan) []Plan {
+	if q.Task != Serve || q.Hold.KVType != "" {
+		return fits
+	}
+	of := func(c *Config) Config {
+		return Config{System: c.System, Ranks: c.Ranks, TP: c.TP, PP: c.PP, Quant: c.Quant}
+	}
+	whole := map[Config]float64{}
+	for i := range fits {
+		if p := &fits[i]; p.Config.KVType == "f16" {
+			whole[of(&p.Config)] = max(whole[of(&p.Config)], p.TokensPerSecond)
+		}
+	}
+	return slices.DeleteFunc(fits, func(p Plan) bool {
+		return p.Config.KVType != "f16" && whole[of(&p.Config)] >= p.TokensPerSecond*(1-similar)
+	})
+}
+
+// enough tells whether a level has a plan that serves all sequences at once, or after the first one some.
+func (q *Question) enough(fits []Plan, level int) bool {
+	if level > 0 && len(fits) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(fits, func(p Plan) bool { return !q.queues(&p) })
 }
 
 // levels is how many times the space grows by what changes answers.
 func (q *Question) levels() int {
 	if q.Task == Serve {
-		return 3
+		return servingLevels
 	}
 	return 2
 }
@@ -98,7 +136,13 @@ func (q *Question) compare(a, b *Plan) int {
 	switch q.Objective {
 	case Cost:
 		return cmp.Compare(a.cost(), b.cost())
-	case Fewest:
+	case Fewest: // that serve all at once
+		if wait := q.queues(a); wait != q.queues(b) {
+			if wait {
+				return 1
+			}
+			return -1
+		}
 		if c := cmp.Compare(a.Ranks, b.Ranks); c != 0 {
 			return c
 		}
@@ -112,7 +156,7 @@ func (q *Question) close(a, best *Plan) bool {
 	case Cost:
 		return a.cost() <= best.cost()*(1+near)
 	case Fewest:
-		if a.Ranks != best.Ranks {
+		if a.Ranks != best.Ranks || q.queues(a) && !q.queues(best) {
 			return false
 		}
 	}

@@ -7,7 +7,8 @@
 // chance of running out below Risk, none is both smaller and faster than the first answer. What would change a
 // model's answers is tried only where it is held, or where nothing else fits: 8-bit arithmetic in training and
 // optimizers of few bits; in serving weights below eight bits, which the objectives cost and fewest cards take at
-// once, then a cache of eight bits and layers on the CPU, then weights below four bits.
+// once, or a cache of eight bits; then both, and layers on the CPU; then weights below four bits. A server that lets
+// sequences wait fits with one, but what else holds them all is looked for too, and tokens a second decide.
 //
 // It is a pure function of the question: it reads no file and measures nothing. Rates between nodes and of host
 // memory, which package hardware does not list, are fields of Machine with stated defaults. Of Loadline's own runs,
@@ -128,7 +129,11 @@ type Plan struct {
 	Stages          []Stage              `json:"stages"`
 	Options         map[string]any       `json:"options"` // by flag
 	Why             string               `json:"why"`
-	Path            []string             `json:"path"` // the decisions, each with its numbers
+	// Of systems that let sequences wait: those that run at once, the most of the asked length that the card has room for, and their tokens.
+	Running     int      `json:"running_sequences,omitempty"`
+	Most        int      `json:"most_sequences,omitempty"`
+	CacheTokens int64    `json:"kv_capacity_tokens,omitempty"`
+	Path        []string `json:"path"` // the decisions, each with its numbers
 
 	usable   mem.Bytes // of Peak
 	estimate frameworks.Estimate

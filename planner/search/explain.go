@@ -125,7 +125,7 @@ func (q *Question) held() string {
 }
 
 // nextUp says the least memory that would buy speed: of the plans that do not fit and are faster, the smallest.
-func nextUp(best *Plan, over []Plan) string {
+func (q *Question) nextUp(best *Plan, over []Plan) string {
 	var least *Plan
 	for i := range over {
 		if p := &over[i]; p.TokensPerSecond > 1.05*best.TokensPerSecond && p.Ranks <= best.Ranks && (least == nil || p.Peak < least.Peak) {
@@ -141,7 +141,7 @@ func nextUp(best *Plan, over []Plan) string {
 		return fmt.Sprintf("%s would be %.0f%% faster at %v a rank, too near the limit of %v: it would run out with a chance of %.0f%%",
 			difference(&best.Config, &least.Config), gain, least.Peak, least.usable, 100*least.OOMChance)
 	}
-	return fmt.Sprintf("%s would be %.0f%% faster and needs %v a rank: %v more than a card has", difference(&best.Config, &least.Config), gain, least.Peak, short)
+	return fmt.Sprintf("%s would be %.0f%% faster and needs %v a rank: %v more than %s has", difference(&best.Config, &least.Config), gain, least.Peak, short, q.holder())
 }
 
 // rescue says what would make the least plan fit: more cards of the kind, or a larger one.
@@ -149,6 +149,9 @@ func (q *Question) rescue(least *Plan) string {
 	say := fmt.Sprintf("the least found is %v a rank, where %v are usable", least.Peak, least.usable)
 	if least.Host > q.Machine.host() {
 		say += fmt.Sprintf(", and %v of host memory a node, where there are %v", least.Host, q.Machine.host())
+	}
+	if q.Machine.Card.Vendor == HostVendor {
+		return fmt.Sprintf("%s; a machine with %v free would do", say, least.Range[1])
 	}
 	if q.Hold.Ranks == 0 {
 		more := *q
@@ -185,7 +188,7 @@ func (q *Question) whatIf(p *Plan, name string, change func(*Config)) string {
 	if c == p.Config || c.MicroBatch < 1 || !q.known(&c) {
 		return ""
 	}
-	if q.Task == Serve && !q.serves(&c) || q.Task != Serve && (!q.combines(&c) || !q.batches(&c)) {
+	if q.Task == Serve && !q.serves(&c, servingLevels) || q.Task != Serve && (!q.combines(&c) || !q.batches(&c)) {
 		return ""
 	}
 	o, err := q.evaluate(c)

@@ -2,8 +2,6 @@ package search
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"loadline/mem"
 )
@@ -20,9 +18,9 @@ func (q *Question) path(p *Plan, level int) []string {
 	out := []string{}
 	switch {
 	case c.Adapter == "none" && whole > room:
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than a card's %v: states have to be shared, offloaded or shrunk", count(params), whole, room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than %s's %v: states have to be shared, offloaded or shrunk", count(params), whole, q.holder(), room))
 	case c.Adapter == "none":
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of a card's %v", count(params), whole, room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of %s's %v", count(params), whole, q.holder(), room))
 	default:
 		out = append(out, because(fmt.Sprintf("an adapter of rank %d trains %s of %s parameters, so that gradients and moments are small", c.AdapterRank, count(loraParams(q, c.AdapterRank)), count(params)),
 			q.whatIf(p, "full training", func(c *Config) { c.Adapter = "none" })))
@@ -89,63 +87,6 @@ func (q *Question) precision(p *Plan) string {
 		why += "; the frozen weights are in NF4, 4.5 bits each, since 16 bits do not fit"
 	}
 	return because(why, other...)
-}
-
-// servingPath explains a serving plan.
-func (q *Question) servingPath(p *Plan, level int) []string {
-	c, s := &p.Config, q.Shape
-	out := []string{fmt.Sprintf("%s parameters are %v in 16 bits, of a card's %v", count(float64(s.Params())), mem.Bytes(2*s.Params()), p.usable)}
-	var formatWords []string
-	for _, f := range formats {
-		if f.name != c.Quant && (f.name == "bf16" || f.gguf == (c.System == "llamacpp")) && (f.name != "fp8" || q.Machine.Card.FP8 > 0) && c.Quant != "stored" && f.level <= max(level, 1) {
-			formatWords = append(formatWords, q.whatIf(p, f.name, func(c *Config) { c.Quant = f.name }))
-		}
-	}
-	what := map[string]string{
-		"bf16": "weights in 16 bits", "fp8": "weights and products in FP8: half the bytes to read, twice the arithmetic", "awq-int4": "W4A16: a quarter of the bytes to read for every token",
-		"stored": "weights as the file stores them",
-	}[c.Quant]
-	if c.Quant == "stored" {
-		what += fmt.Sprintf(": %.3g bits each", bitsOf(q.stored(c)))
-	}
-	if what == "" {
-		what = fmt.Sprintf("weights in %s, %.2f bits each", strings.ToUpper(c.Quant), bitsOf(q.stored(c)))
-	}
-	if cost := perplexity(c.Quant); cost != "" {
-		what += ", " + cost
-	}
-	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == c.Quant }); i >= 0 && q.Hold.Quant == "" {
-		switch f := formats[i]; {
-		case f.level == 2:
-			what += "; nothing of four bits or more fits"
-		case f.level == 1 && level > 0:
-			what += "; nothing of eight bits or more fits on the cards"
-		case f.level == 1:
-			what += "; the objective is " + map[string]string{Cost: "cost", Fewest: "few cards"}[q.Objective] + ", not the answers' last digit"
-		}
-	}
-	out = append(out, because(what, formatWords...))
-	kv := s.KVElemsAt(q.Context)*kvBits(c.KVType)/8 + s.StateBytes()
-	token := float64(s.KVElemsPerToken()) * kvBits(c.KVType) / 8
-	cache := fmt.Sprintf("keys and values in %s: %v a token, %v a sequence of %d, %v for %d", c.KVType, mem.Bytes(token), mem.Bytes(kv), q.Context, mem.Bytes(kv*float64(q.Concurrency)), q.Concurrency)
-	if c.System == "vllm" || c.System == "sglang" {
-		cache += "; paged, so that only tokens that exist take room, and prefixes are shared"
-	}
-	out = append(out, because(cache, q.whatIf(p, "8 bits", func(c *Config) {
-		c.KVType = "fp8"
-		if c.System == "llamacpp" {
-			c.KVType = "q8_0"
-		}
-	})))
-	if c.System == "llamacpp" {
-		out = append(out, because(fmt.Sprintf("%d of %d layers on the cards", c.GPULayers, s.Depth()), q.whatIf(p, "one more", func(c *Config) {
-			c.GPULayers = min(s.Depth(), c.GPULayers+1)
-		})))
-	} else {
-		out = append(out, because(fmt.Sprintf("tensor %d × pipeline %d, %d replicas", c.TP, c.PP, c.DP),
-			q.whatIf(p, fmt.Sprintf("tensor %d", 2*c.TP), func(c *Config) { c.TP *= 2 }), q.whatIf(p, fmt.Sprintf("tensor %d", c.TP/2), func(c *Config) { c.TP = max(1, c.TP/2) })))
-	}
-	return append(out, fmt.Sprintf("a token follows the last after %.3g ms, bound by %s", 1e3*p.StepSeconds, p.Bound))
 }
 
 // count writes a number of parameters.

@@ -170,7 +170,7 @@ func TestNonsense(t *testing.T) {
 		"seq":       {good(func(q *Question) { q.Seq = -1 }), "1"},
 		"product":   {good(func(q *Question) { q.Hold.TP, q.Hold.PP = 8, 8 }), "8"},
 		"nothing":   {good(func(q *Question) { q.Framework, q.Hold.ZeRO = "megatron", &three }), "the same without one of these"},
-		"apple":     {ask(t, "Llama-3.1-8B", "Apple M3 Ultra", Train, nil), "a card of NVIDIA or AMD"},
+		"apple":     {ask(t, "Llama-3.1-8B", "Apple M3 Ultra", Train, nil), "RTX-4090"},
 		"vllm":      {ask(t, "Llama-3.1-8B", "Apple M3 Ultra", Serve, func(q *Question) { q.Framework = "vllm" }), "llamacpp"},
 		"fp8":       {ask(t, "Llama-3.1-8B", "A100-80GB", Train, func(q *Question) { q.Hold.Precision = "fp8" }), "bf16"},
 		"bf16":      {ask(t, "Llama-3.2-1B", "V100-16GB", Train, func(q *Question) { q.Hold.Precision = "bf16" }), "fp16"},

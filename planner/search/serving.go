@@ -22,10 +22,64 @@ type format struct {
 // formats are what weights are served in, with the bits of a weight. Those of llama.cpp are of a whole file of
 // Llama-2-7B, whose mix of types other models share.
 var formats = []format{
-	{"bf16", 16, false, 0, ""}, {"fp8", 8.002, false, 0, ""}, {"awq-int4", 4.156, false, 1, "+0.13 perplexity on Llama-2-7B"},
+	{"bf16", 16, false, 0, ""}, {"fp8", 8.002, false, 0, ""}, {"awq-int4", 4.156, false, 1, "+0.13 perplexity on Llama-2-7B"}, {mxfp4, 4.25, false, 1, ""},
 	{"q8_0", 8.5, true, 0, "+0.003 perplexity on Llama-3-8B"}, {"q6_k", 6.5625, true, 1, "+0.022 perplexity on Llama-3-8B"},
 	{"q5_k_m", 5.68, true, 1, "+0.057 perplexity on Llama-3-8B"}, {"q4_k_m", 4.84, true, 1, "+0.175 perplexity on Llama-3-8B"},
 	{"q3_k_m", 3.91, true, 2, "+0.66 perplexity on Llama-3-8B"}, {"q2_k", 3.35, true, 2, "+3.5 perplexity on Llama-3-8B"},
+}
+
+// mxfp4 is 4-bit floats that share an exponent by 32. Models of gpt_oss are trained to it, and exist in nothing else.
+const mxfp4 = "mxfp4"
+
+// ships returns the format that the model's makers publish it in where that is not 16 bits, or nothing.
+func (q *Question) ships() string {
+	if q.Shape.Arch == "gpt_oss" {
+		return mxfp4
+	}
+	return ""
+}
+
+// reads tells whether a system serves a format of weights that the question leaves open.
+func (q *Question) reads(system string, f *format) bool {
+	switch {
+	case system == "transformers":
+		return f.name == "bf16" || f.name == "awq-int4" && q.ships() == ""
+	case q.ships() != "":
+		return f.name == q.ships()
+	case f.name == mxfp4, f.name == "fp8" && q.Machine.Card.FP8 == 0:
+		return false
+	}
+	return f.name == "bf16" || f.gguf == (system == "llamacpp")
+}
+
+// rank is the level at which a configuration is tried, by what it does to answers and speed: weights of 16 and 8 bits first; then weights
+// of four, or a cache of eight; then both, or layers on the CPU; then fewer bits. What is held costs nothing.
+func (q *Question) rank(c *Config) int {
+	weights, level := 0, 0
+	for _, f := range formats {
+		if f.name == c.Quant && f.name != q.ships() && q.Hold.Quant == "" {
+			weights = f.level
+		}
+	}
+	if weights == 1 && q.Objective != Speed {
+		weights = 0
+	}
+	level = weights
+	if c.KVType != "f16" && q.Hold.KVType == "" {
+		level++
+	}
+	if c.System == "llamacpp" && q.partly(c) {
+		level = max(level, 2)
+	}
+	if weights == 2 {
+		level = 3
+	}
+	return level
+}
+
+// partly tells whether layers stay on the CPU that the question lets go to the cards.
+func (q *Question) partly(c *Config) bool {
+	return c.System == "llamacpp" && c.GPULayers < q.Shape.Depth() && q.Hold.GPULayers == nil
 }
 
 // Quants returns the names of the formats that weights are served in.
@@ -37,27 +91,14 @@ func Quants() []string {
 	return names
 }
 
-// tried tells whether a format of weights is in the space. Four bits serve the most sequences on a card, so that who asks for few cards or
-// a low cost is offered them at once; who asks for speed is when eight bits do not fit.
-func (q *Question) tried(f *format, level int) bool {
-	if q.Objective != Speed {
-		level = max(level, 1)
-	}
-	return f.level <= level
-}
+// levels of serving: see rank.
+const servingLevels = 4
 
 func (q *Question) servingAxes(system string, level int, a *axes) {
 	h, m := &q.Hold, &q.Machine
 	var fit []string
 	for _, f := range formats {
-		ours := f.name == "bf16" || f.gguf == (system == "llamacpp")
-		if system == "transformers" {
-			ours = f.name == "bf16" || f.name == "awq-int4"
-		}
-		if f.name == "fp8" && m.Card.FP8 == 0 || !q.tried(&f, level) {
-			ours = false
-		}
-		if ours {
+		if q.reads(system, &f) && q.rank(&Config{Quant: f.name, KVType: "f16"}) <= level {
 			fit = append(fit, f.name)
 		}
 	}
@@ -71,7 +112,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 		i := slices.IndexFunc(formats, func(f format) bool {
 			return f.name == h.Quant
 		})
-		if f := formats[i]; f.name != "bf16" && f.gguf != (system == "llamacpp") {
+		if f := formats[i]; f.name != "bf16" && f.gguf != (system == "llamacpp") && f.name != q.ships() || f.name == mxfp4 && system == "transformers" {
 			fit = nil
 		} else {
 			fit = []string{h.Quant}
@@ -86,7 +127,7 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 		}
 	case "llamacpp":
 		a.layers = []int{q.Shape.Depth()}
-		for n := q.Shape.Depth() - 1; n >= 0 && level > 0; n-- { // slow: rather fewer bits than layers on the CPU
+		for n := q.Shape.Depth() - 1; n >= 0 && level > 1 && m.Card.Vendor != HostVendor; n-- { // slow: rather fewer bits than layers on the CPU
 			a.layers = append(a.layers, n)
 		}
 		if h.GPULayers != nil {
@@ -101,9 +142,12 @@ func (q *Question) servingAxes(system string, level int, a *axes) {
 	}
 }
 
-// serves tells whether a serving configuration makes sense in its system, and sets the sequences of a replica.
-func (q *Question) serves(c *Config) bool {
+// serves tells whether a serving configuration makes sense in its system and at a level, and sets the sequences of a replica.
+func (q *Question) serves(c *Config, level int) bool {
 	c.Concurrency = q.Concurrency
+	if q.rank(c) > level {
+		return false
+	}
 	if c.CP > 1 || c.EP > 1 {
 		return false
 	}
@@ -133,6 +177,13 @@ func (q *Question) stored(c *Config) frameworks.Quant {
 	for _, f := range formats {
 		if f.name == c.Quant {
 			w := frameworks.Quant{Name: f.name, Bits: f.bits}
+			if f.name == mxfp4 && q.Shape.MoE() { // of experts alone
+				experts, linear := 0.0, q.Shape.LinearParams()
+				for i := range q.Shape.Layers {
+					experts += q.Shape.ExpertParams(i)
+				}
+				w.Bits = (experts*f.bits + max(0, linear-experts)*16) / linear
+			}
 			if f.gguf {
 				w.EmbedBits = f.bits
 			}
@@ -165,23 +216,12 @@ func (q *Question) serving(c Config) (Plan, error) {
 	case "transformers":
 		return q.transformers(c)
 	}
-	j := ServingJob(*q, c)
-	const unbounded = mem.Bytes(1) << 44
-	full, err := frameworks.VLLM(frameworks.Serve{Job: j, Memory: unbounded, Sequences: max(1, min(256, c.Concurrency)), BatchTokens: q.batchTokens()})
+	p, err := q.paged(c)
 	if err != nil {
 		return Plan{}, err
 	}
-	e := full.Estimate
-	kv := mem.Bytes(0)
-	if full.Concurrency > 0 {
-		kv = mem.Bytes(float64(e.Usage[mem.Device][mem.KVBlocks]) / full.Concurrency * float64(c.Concurrency))
-	}
-	kv += mem.Bytes(q.Shape.StateBytes()) * mem.Bytes(c.Concurrency) / mem.Bytes(c.TP*c.PP)
-	e.Usage[mem.Device][mem.KVBlocks] = kv
-	need := e.Allocated() + max(0, e.Driver-hardware.Context)
-	low, high := frameworks.Spread{Sigma: servingSpread}.Range(need)
-	p := q.plan(c, e, need, low, high)
-
+	c = p.Config
+	j := ServingJob(*q, c)
 	v := frameworks.ServingOf(c.System, q.Shape, j.Weights)
 	prompt := max(1, q.Context-q.Output)
 	t := frameworks.Generate(j, q.Machine.Card, v, q.Output)
@@ -195,6 +235,47 @@ func (q *Question) serving(c Config) (Plan, error) {
 	p.TokensPerSecond = min(made, float64(q.Concurrency)) * float64(q.Output) / (first + step*float64(q.Output))
 	return p, nil
 }
+
+// paged predicts the memory of vLLM or SGLang. Sequences that the cache does not hold wait until others end: a plan has as many at a time as
+// fit, one at least.
+func (q *Question) paged(c Config) (Plan, error) {
+	const unbounded = mem.Bytes(1) << 44
+	most := 0
+	at := func(n int) (Plan, error) {
+		c := c
+		c.Concurrency = n
+		full, err := frameworks.VLLM(frameworks.Serve{Job: ServingJob(*q, c), Memory: unbounded, Sequences: max(1, min(256, n)), BatchTokens: q.batchTokens()})
+		if err != nil {
+			return Plan{}, err
+		}
+		e := full.Estimate
+		kv := mem.Bytes(0)
+		if full.Concurrency > 0 {
+			kv = mem.Bytes(float64(e.Usage[mem.Device][mem.KVBlocks]) / full.Concurrency * float64(n))
+		}
+		kv += mem.Bytes(q.Shape.StateBytes()) * mem.Bytes(n) / mem.Bytes(c.TP*c.PP)
+		e.Usage[mem.Device][mem.KVBlocks] = kv
+		need := e.Allocated() + max(0, e.Driver-hardware.Context)
+		low, high := frameworks.Spread{Sigma: servingSpread}.Range(need)
+		return q.plan(c, e, need, low, high), nil
+	}
+	fits := func(n int) bool {
+		p, err := at(n)
+		return err == nil && p.Fits()
+	}
+	for step := 1 << 16; step > 0; step /= 2 {
+		if fits(most + step) {
+			most += step
+		}
+	}
+	p, err := at(max(1, min(c.Concurrency, most)))
+	p.Most, p.Running = most*c.DP, min(q.Concurrency, p.Config.Concurrency*c.DP)
+	p.CacheTokens = int64(p.Most) * int64(q.Context)
+	return p, err
+}
+
+// queues tells whether a plan lets sequences wait.
+func (q *Question) queues(p *Plan) bool { return p.Running > 0 && p.Running < q.Concurrency }
 
 // ServingJob returns a configuration of vLLM or SGLang as the formulas take it. The question is an answer's.
 func ServingJob(q Question, c Config) frameworks.Job {

@@ -13,6 +13,7 @@ type axes struct {
 	zero, layers, micro                            []int
 	precision, adapter, optimizer, head, quant, kv []string
 	recompute, offload                             []string
+	level                                          int
 }
 
 // powers returns 1, 2, 4, ... up to n, and n.
@@ -49,7 +50,7 @@ func (q *Question) axes(system string, level int) axes {
 		ranks: heldInt(h.Ranks, powers(cards)...), tp: heldInt(h.TP, 1), pp: heldInt(h.PP, 1), cp: heldInt(h.CP, 1), ep: heldInt(h.EP, 1), chunks: []int{1},
 		zero: []int{0}, layers: []int{s.Depth()}, micro: heldInt(h.MicroBatch, 1),
 		precision: heldWord(h.Precision, "bf16"), adapter: heldWord(h.Adapter, "none"), optimizer: heldWord(h.Optimizer, "adamw"), head: heldWord(h.LossHead, "full"),
-		quant: []string{"bf16"}, kv: heldWord(h.KVType, "f16"), recompute: heldWord(h.Recompute, "none", "full"), offload: heldWord(h.Offload, "none"),
+		level: level, quant: []string{"bf16"}, kv: heldWord(h.KVType, "f16"), recompute: heldWord(h.Recompute, "none", "full"), offload: heldWord(h.Offload, "none"),
 	}
 	if noBF16(&q.Machine.Card) {
 		a.precision = heldWord(h.Precision, "fp16")
@@ -285,7 +286,7 @@ func (q *Question) savings(a *axes, c Config, try func(c Config) bool) {
 		for _, c.Recompute = range a.recompute {
 			for _, c.Offload = range a.offload {
 				for _, c.GPULayers = range a.layers {
-					if q.Task != Serve && !q.combines(&c) || q.Task == Serve && !q.serves(&c) {
+					if q.Task != Serve && !q.combines(&c) || q.Task == Serve && !q.serves(&c, a.level) {
 						continue
 					}
 					for _, c.MicroBatch = range a.micro {

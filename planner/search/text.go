@@ -61,7 +61,7 @@ func (p *Plan) Line(q *Question) string {
 		case s[1] == "" || s[1] == "0" || s[1] == "none" && s[0] != "recompute":
 		case q.Task == Serve && !slices.Contains([]string{"framework", "ranks", "tp", "pp", "weights", "kv type", "layers on the cards"}, s[0]):
 		case q.Task != Serve && slices.Contains([]string{"weights", "kv type", "layers on the cards"}, s[0]):
-		case s[0] == "layers on the cards" && c.System != "llamacpp":
+		case s[0] == "layers on the cards" && (c.System != "llamacpp" || q.Machine.Card.Vendor == HostVendor):
 		case s[1] == "1" && s[0] != "ranks" && s[0] != "batch" && s[0] != "zero":
 		case s[0] == "framework":
 			parts = append(parts, s[1])
@@ -78,7 +78,11 @@ func (p *Plan) Line(q *Question) string {
 // pace says how fast a plan is.
 func (p *Plan) pace(q *Question) string {
 	if q.Task == Serve {
-		return fmt.Sprintf("%.4g tokens/s, %.3g ms a token, bound by %s", p.TokensPerSecond, 1e3*p.StepSeconds, p.Bound)
+		wait := ""
+		if q.queues(p) {
+			wait = fmt.Sprintf("; %d of %d sequences at once, the rest wait", p.Running, q.Concurrency)
+		}
+		return fmt.Sprintf("%.4g tokens/s, %.3g ms a token, bound by %s%s", p.TokensPerSecond, 1e3*p.StepSeconds, p.Bound, wait)
 	}
 	return fmt.Sprintf("%.4g s a step, %.4g tokens/s, bound by %s", p.StepSeconds, p.TokensPerSecond, p.Bound)
 }

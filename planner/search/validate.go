@@ -155,12 +155,19 @@ func (q *Question) normalize() error {
 			return &Invalid{What: w.flag, Got: fmt.Sprintf("%q", *w.value), Why: "want one of " + strings.TrimPrefix(strings.Join(w.values, ", "), ", "), Nearest: nearestWord(*w.value, w.values)}
 		}
 	}
+	if err := q.servedPrecision(); err != nil {
+		return err
+	}
 	able := q.systems()
 	if q.Own {
 		able = append(able, Own)
 	}
 	if len(able) == 0 {
-		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
+		why := fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task)
+		if q.Machine.Card.Vendor == HostVendor {
+			why += "; Loadline's own runs do, of a preset such as --preset llama-tiny, or of a directory with a model that it runs"
+		}
+		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: why, Nearest: "RTX-4090"}
 	}
 	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
 		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
@@ -171,7 +178,51 @@ func (q *Question) normalize() error {
 	case h.Precision == "bf16" && noBF16(&q.Machine.Card):
 		return &Invalid{What: "precision", Got: "bf16", Why: q.Machine.Card.Name + " has none", Nearest: "fp16"}
 	}
+	if err := q.lengths(); err != nil {
+		return err
+	}
 	return q.counts()
+}
+
+// servedPrecision makes a precision that serving holds the format of its weights.
+func (q *Question) servedPrecision() error {
+	h := &q.Hold
+	if q.Task != Serve || h.Precision == "" || q.Framework == Own {
+		return nil
+	}
+	format := map[string]string{"bf16": "bf16", "fp16": "bf16", "fp8": "fp8"}[h.Precision]
+	switch {
+	case format == "" && q.Framework == "any" && q.Own: // FP32 is for our own runs alone
+		q.Framework = Own
+		return nil
+	case format == "":
+		return &Invalid{What: "precision", Got: h.Precision, Why: "weights are served in 16 bits or fewer", Nearest: "bf16"}
+	case q.Stored != nil:
+		return &Invalid{What: "precision", Got: h.Precision, Why: "the file says already how its weights are", Nearest: "none: leave it out"}
+	case h.Quant != "" && h.Quant != format:
+		return &Invalid{What: "precision", Got: h.Precision, Why: "weights are held in " + h.Quant + " by --quant", Nearest: "none: leave it out"}
+	}
+	h.Quant = format
+	return nil
+}
+
+// lengths fills in the lengths, and refuses what the model does not reach.
+func (q *Question) lengths() error {
+	most := q.Shape.MaxTokens
+	for _, n := range []struct {
+		flag string
+		n    *int
+		used bool
+	}{{"seq", &q.Seq, q.Task != Serve}, {"context", &q.Context, q.Task == Serve}} {
+		switch {
+		case most == 0:
+		case *n.n == 0:
+			*n.n = min(4096, most)
+		case *n.n > most && n.used:
+			return &Invalid{What: n.flag, Got: fmt.Sprint(*n.n), Why: fmt.Sprintf("%s has positions for %d tokens, and no scaling of them that its configuration names", q.Shape.Name, most), Nearest: fmt.Sprint(most)}
+		}
+	}
+	return nil
 }
 
 // counts checks numbers.

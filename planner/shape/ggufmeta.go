@@ -45,6 +45,11 @@ func ggufShape(name string, meta map[string]any, tensors *ggufTensors) (*Shape, 
 		kind = known
 	}
 	c["model_type"] = kind
+	if scaling, ok := meta[arch+".rope.scaling.type"].(string); ok {
+		c["rope_scaling"] = map[string]any{
+			"type": scaling, "factor": meta[arch+".rope.scaling.factor"], "original_max_position_embeddings": meta[arch+".rope.scaling.original_context_length"],
+		}
+	}
 	if n, ok := meta["tokenizer.ggml.tokens"].(listLength); ok && c.int("vocab_size") == 0 {
 		c["vocab_size"] = float64(n)
 	}

@@ -105,10 +105,45 @@ func (c config) shape(name string) (*Shape, error) {
 	if s.KVRank > 0 {
 		s.HeadDim = s.NopeDim + s.RopeDim
 	}
+	s.MaxTokens = c.maxTokens(arch)
 	if err := c.layers(s); err != nil {
 		return nil, err
 	}
 	return s, s.Validate()
+}
+
+// maxTokens returns the longest context, or 0 where the config.json does not bound it. Scaled rotation raises it as in
+// vllm/config/model.py: by its factor, yarn's from the length before it, where the length does not count it already.
+func (c config) maxTokens(arch string) int {
+	if arch == "bloom" || arch == "mpt" { // ALiBi
+		return 0
+	}
+	n := float64(c.int("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"))
+	rope, _ := c["rope_scaling"].(map[string]any)
+	if rope == nil {
+		rope, _ = c["rope_parameters"].(map[string]any)
+	}
+	kind := config(rope).text("rope_type")
+	if kind == "" {
+		kind = config(rope).text("type")
+	}
+	factor, _ := rope["factor"].(float64)
+	switch kind {
+	case "yarn":
+		before, _ := rope["original_max_position_embeddings"].(float64)
+		if before <= 0 {
+			before = n
+		}
+		n = max(n, before*factor)
+	case "linear", "dynamic":
+		if !strings.HasPrefix(arch, "gemma3") { // whose length counts it
+			n *= max(1, factor)
+		}
+	}
+	if !(n > 0 && n <= maxDim) {
+		return 0
+	}
+	return int(n)
 }
 
 // layers builds the list of layers.

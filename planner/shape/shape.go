@@ -48,7 +48,9 @@ type Shape struct {
 	Tied    bool // the output projection is the embedding
 	Gated   bool // the MLP has a gate beside up and down
 
-	Positions  int  // rows of a learned position embedding; 0 with rotation or none
+	Positions int // rows of a learned position embedding; 0 with rotation or none
+	// MaxTokens is the longest context that the model's makers give it, scaled rotation included; 0 where unknown. Servers refuse more.
+	MaxTokens  int
 	QKVBias    bool // biases on query, key and value
 	OutBias    bool // a bias on attention's output
 	MLPBias    bool // biases in the MLP
