@@ -41,6 +41,9 @@ func Plans(q Question) (*Answer, error) {
 		q.finish(&a.Plans[i], level)
 		if i > 0 {
 			a.Plans[i].Why = "beside the best, with " + difference(&a.Plans[0].Config, &a.Plans[i].Config) + ", " + against(&a.Plans[i], &a.Plans[0])
+			if q.compare(&a.Plans[i], &a.Plans[0]) < 0 {
+				a.Plans[i].Why += fmt.Sprintf(": not more than %.0f%%, for which the best is %s", 100*near, q.virtue())
+			}
 		}
 	}
 	a.Frontier = q.frontier(all.fits)
@@ -119,8 +122,56 @@ func (q *Question) close(a, best *Plan) bool {
 	return a.TokensPerSecond >= best.TokensPerSecond*(1-near)
 }
 
-// best returns three plans that differ in more than a batch: the smallest of those nearly as good as the best, then
-// the best of what is left.
+// kinds counts the ways in which a training plan splits one model, beside the data.
+func (c *Config) kinds() int {
+	n := 0
+	for _, k := range []int{c.TP, c.PP, c.CP, c.EP, c.Interleave} {
+		if k > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// preferred returns the plan to take of those nearly as good as top. Of servers it is the smallest. Of training plans
+// it is the simplest, which splits the model in the fewest ways, then the best; one that another beats in both memory
+// and speed is not taken for being simple.
+func (q *Question) preferred(fits []Plan, top *Plan) *Plan {
+	chosen := top
+	if q.Task == Serve {
+		for i := range fits {
+			if q.close(&fits[i], top) && fits[i].Peak < chosen.Peak {
+				chosen = &fits[i]
+			}
+		}
+		return chosen
+	}
+	var near []*Plan
+	for i := range fits {
+		if q.close(&fits[i], top) {
+			near = append(near, &fits[i])
+		}
+	}
+	for _, p := range near {
+		if cmp.Or(cmp.Compare(p.Config.kinds(), chosen.Config.kinds()), q.compare(p, chosen), cmp.Compare(p.Peak, chosen.Peak)) >= 0 {
+			continue
+		}
+		if !slices.ContainsFunc(near, func(o *Plan) bool { return o.Peak < p.Peak && o.TokensPerSecond > p.TokensPerSecond }) {
+			chosen = p
+		}
+	}
+	return chosen
+}
+
+// virtue says what counts among plans that are nearly as good.
+func (q *Question) virtue() string {
+	if q.Task == Serve {
+		return "smaller"
+	}
+	return "simpler"
+}
+
+// best returns three plans that differ in more than a batch: the preferred one, then the best of what is left.
 func (q *Question) best(fits []Plan) []Plan {
 	// first returns the best plan of a kind that is not among those taken.
 	var taken []Config
@@ -138,14 +189,8 @@ func (q *Question) best(fits []Plan) []Plan {
 		return best
 	}
 	top := first()
-	chosen := top
-	for i := range fits {
-		if q.close(&fits[i], top) && fits[i].Peak < chosen.Peak {
-			chosen = &fits[i]
-		}
-	}
 	var out []Plan
-	for p := chosen; p != nil && len(out) < 3; p = first() {
+	for p := q.preferred(fits, top); p != nil && len(out) < 3; p = first() {
 		out = append(out, *p)
 		taken = append(taken, p.Config.kind())
 	}

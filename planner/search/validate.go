@@ -155,21 +155,24 @@ func (q *Question) normalize() error {
 			return &Invalid{What: w.flag, Got: fmt.Sprintf("%q", *w.value), Why: "want one of " + strings.TrimPrefix(strings.Join(w.values, ", "), ", "), Nearest: nearestWord(*w.value, w.values)}
 		}
 	}
-	able := q.systems()
+	runs := q.systems()
 	if q.Own {
-		able = append(able, Own)
+		runs = append(runs, Own)
 	}
-	if len(able) == 0 {
+	if len(runs) == 0 {
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task), Nearest: "a card of NVIDIA or AMD"}
 	}
-	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
-		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
+	if q.Framework != "any" && !slices.Contains(runs, q.Framework) {
+		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: runs[0]}
 	}
 	switch {
 	case h.Precision == "fp8" && q.Machine.Card.FP8 == 0:
 		return &Invalid{What: "precision", Got: "fp8", Why: q.Machine.Card.Name + " has no 8-bit units", Nearest: "bf16"}
 	case h.Precision == "bf16" && noBF16(&q.Machine.Card):
 		return &Invalid{What: "precision", Got: "bf16", Why: q.Machine.Card.Name + " has none", Nearest: "fp16"}
+	}
+	if err := q.able(); err != nil {
+		return err
 	}
 	return q.counts()
 }
