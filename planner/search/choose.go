@@ -44,6 +44,9 @@ func Plans(q Question) (*Answer, error) {
 			if q.compare(&a.Plans[i], &a.Plans[0]) < 0 {
 				a.Plans[i].Why += fmt.Sprintf(": not more than %.0f%%, for which the best is %s", 100*near, q.virtue())
 			}
+			if q.Task != Serve && halfStates(&a.Plans[i].Config) && !halfStates(&a.Plans[0].Config) {
+				a.Plans[i].Why += "; its states are all in BF16, " + noMasters
+			}
 		}
 	}
 	a.Frontier = q.frontier(all.fits)
@@ -134,8 +137,8 @@ func (c *Config) kinds() int {
 }
 
 // preferred returns the plan to take of those nearly as good as top. Of servers it is the smallest. Of training plans
-// it is the simplest, which splits the model in the fewest ways, then the best; one that another beats in both memory
-// and speed is not taken for being simple.
+// it is the simplest, which splits the model in the fewest ways, and the smallest of these; one that another beats in
+// both memory and speed is not taken for being simple.
 func (q *Question) preferred(fits []Plan, top *Plan) *Plan {
 	chosen := top
 	if q.Task == Serve {
@@ -153,7 +156,7 @@ func (q *Question) preferred(fits []Plan, top *Plan) *Plan {
 		}
 	}
 	for _, p := range near {
-		if cmp.Or(cmp.Compare(p.Config.kinds(), chosen.Config.kinds()), q.compare(p, chosen), cmp.Compare(p.Peak, chosen.Peak)) >= 0 {
+		if cmp.Or(cmp.Compare(p.Config.kinds(), chosen.Config.kinds()), cmp.Compare(p.Peak, chosen.Peak), q.compare(p, chosen)) >= 0 {
 			continue
 		}
 		if !slices.ContainsFunc(near, func(o *Plan) bool { return o.Peak < p.Peak && o.TokensPerSecond > p.TokensPerSecond }) {
@@ -168,7 +171,7 @@ func (q *Question) virtue() string {
 	if q.Task == Serve {
 		return "smaller"
 	}
-	return "simpler"
+	return "simpler or smaller"
 }
 
 // best returns three plans that differ in more than a batch: the preferred one, then the best of what is left.

@@ -19,10 +19,12 @@ func (q *Question) path(p *Plan, level int) []string {
 	whole := mem.Bytes(16 * params)
 	out := []string{}
 	switch {
+	case halfStates(c):
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 8 bytes each in torchtune, %v, of the %v usable of a card: weights, gradients and moments are all in BF16, %s", count(params), whole/2, room, noMasters))
 	case c.Adapter == "none" && whole > room:
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than a card's %v: states have to be shared, offloaded or shrunk", count(params), whole, room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than the %v usable of a card: states have to be shared, offloaded or shrunk", count(params), whole, room))
 	case c.Adapter == "none":
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of a card's %v", count(params), whole, room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of the %v usable of a card", count(params), whole, room))
 	default:
 		out = append(out, because(fmt.Sprintf("an adapter of rank %d trains %s of %s parameters, so that gradients and moments are small", c.AdapterRank, count(loraParams(q, c.AdapterRank)), count(params)),
 			q.whatIf(p, "full training", func(c *Config) { c.Adapter = "none" })))
@@ -60,6 +62,12 @@ func (q *Question) path(p *Plan, level int) []string {
 		q.whatIf(p, fmt.Sprint(2*c.MicroBatch), func(c *Config) { c.MicroBatch *= 2 }), q.whatIf(p, fmt.Sprint(c.MicroBatch/2), func(c *Config) { c.MicroBatch /= 2 })))
 	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
 }
+
+// halfStates tells whether a plan trains all weights without FP32 copies of them.
+func halfStates(c *Config) bool { return c.System == "torchtune" && c.Adapter == "none" }
+
+// noMasters is what that means.
+const noMasters = "without FP32 master weights: updates below a 256th of a weight round away, so that it may learn less than with 16 bytes a parameter"
 
 func zeroChoice(c *Config) string {
 	if c.DP*c.CP == 1 && c.ZeRO == 0 {
@@ -130,6 +138,9 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 	cache := fmt.Sprintf("keys and values in %s: %v a token, %v a sequence of %d, %v for %d", c.KVType, mem.Bytes(token), mem.Bytes(kv), q.Context, mem.Bytes(kv*float64(q.Concurrency)), q.Concurrency)
 	if c.System == "vllm" || c.System == "sglang" {
 		cache += "; paged, so that only tokens that exist take room, and prefixes are shared"
+		if s.MLA() {
+			cache += fmt.Sprintf("; a rank's kv_blocks are %v, since its pages pad latents to a multiple of 128 elements, and tensor ranks each hold them whole", p.estimate.Usage[mem.Device][mem.KVBlocks])
+		}
 	}
 	out = append(out, because(cache, q.whatIf(p, "8 bits", func(c *Config) {
 		c.KVType = "fp8"
