@@ -30,7 +30,10 @@ type Profile struct {
 	Gain float64
 }
 
-// profiles are the systems'.
+// profiles are the systems'. Megatron's own is of NVIDIA's results with NeMo 24.07 on DGX H100 (NVIDIA/NeMo,
+// docs/source/performance/performance_summary.md), whose products and traffic overlap; megatron-deterministic is of
+// Megatron-LM's tests, which all set --deterministic-mode, rings for every collective and no fused accumulation of
+// gradients. torchtitan's part of hidden tensor traffic is of its Llama 3.1 70B rows with and without async TP.
 var profiles = map[string]Profile{
 	"megatron":               {Name: "megatron", Matmul: 0.72, LayerSeconds: 150e-6, Passes: 40, Overlap: 0.8, StepSeconds: 0.05, Tensor: 0.6, Fused: 0.7, Gain: 0.9},
 	"megatron-deterministic": {Name: "megatron-deterministic", Matmul: 0.5, LayerSeconds: 150e-6, Passes: 40, Overlap: 0.6, StepSeconds: 0.05, Tensor: 0.6},

@@ -42,7 +42,7 @@ func Plans(q Question) (*Answer, error) {
 		if i > 0 {
 			a.Plans[i].Why = "beside the best, with " + difference(&a.Plans[0].Config, &a.Plans[i].Config) + ", " + against(&a.Plans[i], &a.Plans[0])
 			if q.compare(&a.Plans[i], &a.Plans[0]) < 0 {
-				a.Plans[i].Why += fmt.Sprintf(": not more than %.0f%%, for which the best is %s", 100*near, q.virtue())
+				a.Plans[i].Why += fmt.Sprintf("; the best is %s, and within %.0f%%", q.virtue(), 100*near)
 			}
 			if q.Task != Serve && halfStates(&a.Plans[i].Config) && !halfStates(&a.Plans[0].Config) {
 				a.Plans[i].Why += "; its states are all in BF16, " + noMasters
@@ -128,7 +128,7 @@ func (q *Question) close(a, best *Plan) bool {
 // kinds counts the ways in which a training plan splits one model, beside the data.
 func (c *Config) kinds() int {
 	n := 0
-	for _, k := range []int{c.TP, c.PP, c.CP, c.EP, c.Interleave} {
+	for _, k := range []int{c.TP, c.PP, c.CP, c.EP} {
 		if k > 1 {
 			n++
 		}
