@@ -75,7 +75,7 @@ func loadLine(high func(mem.Bytes) float64, limit mem.Bytes, right float64) stri
 func bars(p *Plan, limit mem.Bytes) string {
 	var b strings.Builder
 	high := scaleOf(p.Range[1], limit)
-	wide := min(240, (figureWide-figureLeft-170)/float64(len(p.Stages)))
+	wide := min(240, (figureWide-figureLeft-188)/float64(len(p.Stages)))
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="memory of every kind of rank by purpose">`+"\n", figureWide, figureHigh+24)
 	for i, s := range p.Stages {
 		x, at := figureLeft+8+float64(i)*wide, figureHigh
@@ -104,11 +104,11 @@ func bars(p *Plan, limit mem.Bytes) string {
 	line := 12.0
 	for _, shade := range shades {
 		if n := p.ByPurpose[shade.purpose]; n > 0 {
-			fmt.Fprintf(&b, `<rect x="%g" y="%g" width="10" height="10" fill="%s"/><text x="%g" y="%g">%s %v</text>`+"\n", figureWide-160, line-9, shade.colour, figureWide-146, line, shade.purpose, n)
+			fmt.Fprintf(&b, `<rect x="%g" y="%g" width="10" height="10" fill="%s"/><text x="%g" y="%g">%s %v</text>`+"\n", figureWide-178, line-9, shade.colour, figureWide-164, line, shade.purpose, n)
 			line += 16
 		}
 	}
-	b.WriteString(loadLine(high, limit, figureWide-170) + "</svg>\n")
+	b.WriteString(loadLine(high, limit, figureWide-188) + "</svg>\n")
 	return b.String()
 }
 
