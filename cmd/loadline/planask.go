@@ -262,7 +262,7 @@ func (e *explorer) choices(modelName, machine string) *choicesDocument {
 		d.Card, d.Cards, d.Nodes = m.Card.Name, m.PerNode, m.Nodes
 	}
 	for _, x := range e.machines.Cards() {
-		d.Hardware = append(d.Hardware, listedCard{x.Name, x.Memory, x.Usable()})
+		d.Hardware = append(d.Hardware, listedCard{x.Name, x.Memory, x.Reported(), x.Usable()})
 	}
 	for _, task := range []string{search.Train, search.Finetune, search.Serve} {
 		d.Frameworks[task] = search.Frameworks(task)

@@ -98,13 +98,13 @@ func TestPlanOwnMachine(t *testing.T) {
 	big := file("big.yaml", "name: H100-BIG\nlike: H100-SXM-80GB\nmemory: 160GiB\ncards: 4\nhost_memory: 1TiB\n")
 	two := file("two.yml", "hardware:\n- {name: Lab card, memory: 48GiB, bandwidth_gbs: 900, bf16_tflops: 150, pcie: 4}\n- {name: Other 9999, like: A100-40GB, nodes: 2, cards: 8, node_link_gbs: 12.5}\n")
 	for args, want := range map[string]string{
-		"--hardware " + big:                                      "4 × H100-BIG, 158.71 GiB usable of 160 GiB, 1 TiB of host memory",
-		"--hardware-file " + big:                                 "4 × H100-BIG",
+		"--hardware " + big:                                      "4 × H100-BIG of 160 GiB, 159.2 GiB usable, 158.71 GiB of it for the framework, 1 TiB of host memory",
+		"--hardware-file " + big:                                 "4 × H100-BIG of 160 GiB",
 		"--hardware 2xH100-BIG --hardware-file " + big:           "2 × H100-BIG",
-		"--hardware lab-card --hardware-file " + two:             "Lab card, 47.27 GiB usable of 48 GiB",
+		"--hardware lab-card --hardware-file " + two:             "Lab card of 48 GiB, 47.76 GiB usable, 47.27 GiB of it for the framework",
 		"--hardware other-9999 --hardware-file " + two:           "2 nodes of 8 × Other 9999",
 		"--hardware 8xH100 --hardware-file " + two:               "8 × H100-SXM5-80GB",
-		"--hardware H100-BIG --nvme 1TiB --hardware-file " + big: "4 × H100-BIG",
+		"--hardware H100-BIG --nvme 1TiB --hardware-file " + big: "4 × H100-BIG of 160 GiB",
 	} {
 		r := loadline(t, append([]string{"plan", "llama-3.1-8b"}, strings.Fields(args)...)...)
 		if r.code != codeDone || !strings.Contains(r.out, "on "+want) {

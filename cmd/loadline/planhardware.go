@@ -292,6 +292,7 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	if err != nil {
 		return err
 	}
+	answer.Asked = [2]string{t.model, h.hardware}
 	w := a.text()
 	fmt.Fprint(w, answer.Text())
 	if m.Weights != "" {

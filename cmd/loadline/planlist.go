@@ -25,7 +25,9 @@ type listedModel struct {
 type listedCard struct {
 	Name   string    `json:"name"`
 	Memory mem.Bytes `json:"memory_bytes"`
-	Usable mem.Bytes `json:"usable_bytes"`
+	Usable mem.Bytes `json:"usable_bytes"` // what peaks are measured against
+	// Framework is Usable less the driver's context.
+	Framework mem.Bytes `json:"framework_bytes"`
 }
 
 // planList lists what has a name.
@@ -49,10 +51,10 @@ func (a *app) planList(h *hardwareFlags) error {
 	if err != nil {
 		return err
 	}
-	list, rows := []listedCard{}, [][]string{{"hardware", "memory", "usable"}}
+	list, rows := []listedCard{}, [][]string{{"hardware", "memory", "usable", "for the framework"}}
 	for _, c := range known.Cards() {
-		list = append(list, listedCard{c.Name, c.Memory, c.Usable()})
-		rows = append(rows, []string{c.Name, c.Memory.String(), c.Usable().String()})
+		list = append(list, listedCard{c.Name, c.Memory, c.Reported(), c.Usable()})
+		rows = append(rows, []string{c.Name, c.Memory.String(), c.Reported().String(), c.Usable().String()})
 	}
 	table(a.text(), rows)
 	return a.listed(map[string]any{"hardware": list})
@@ -140,7 +142,7 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 		fmt.Fprintf(w, "while saving, rank 0 needs %v of host memory more\n", rep.Saving)
 	}
 	if usable > 0 {
-		fmt.Fprintf(w, "a card has %v that a process can use\n", usable)
+		fmt.Fprintf(w, "of a card %v are for the framework, beside the driver's context\n", usable)
 	}
 	return a.listed(rep)
 }

@@ -49,7 +49,8 @@ type Job struct {
 
 	Ranks, TP, PP, CP, EP, ETP int
 	SequenceParallel           bool
-	ChunkLayers                int // layers of a virtual pipeline stage; 0 for one stage a rank
+	AsyncTP                    bool // tensor parallelism's collectives travel in pieces while products go on
+	ChunkLayers                int  // layers of a virtual pipeline stage; 0 for one stage a rank
 	Shard                      Sharding
 	LayersPerRank              int // 0 for an even split
 	// Stage is the pipeline stage that is asked about, counted from the last: 0 is the last, PP−1 the first. Only

@@ -114,7 +114,7 @@ func trainingSpeed(r *Row, cards *shape.Cards, card hardware.Card) (Speed, error
 		return Speed{}, fmt.Errorf("%s", reason)
 	default:
 		profile = map[string]string{
-			"megatron-dense": "megatron", "megatron-moe": "megatron", "bloom": "bloom", "peft": "peft", "qwen-finetune": "qwen", "torchtitan": "torchtitan",
+			"megatron-dense": "megatron-deterministic", "megatron-moe": "megatron-deterministic", "bloom": "bloom", "peft": "peft", "qwen-finetune": "qwen", "torchtitan": "torchtitan",
 			"torchtitan-4d": "torchtitan", "torchtune": "torchtune", "litgpt": "litgpt", "fsdp-qlora": "qlora",
 		}[fam]
 		if profile == "" {
@@ -132,7 +132,10 @@ func trainingSpeed(r *Row, cards *shape.Cards, card hardware.Card) (Speed, error
 	switch fam {
 	case "peft":
 		j.Seq /= 2 // batches are about half as long as the longest
+	case "torchtitan":
+		j.AsyncTP = r.notes("AsyncTP")
 	case "torchtitan-4d": // as many micro-batches as stages
+		j.AsyncTP = r.notes("AsyncTP")
 		split := min(max(1, j.MicroBatch), max(1, j.PP))
 		j.MicroBatch, j.Accumulate, j.GlobalBatch = j.MicroBatch/split, split, 0
 	case "litgpt":

@@ -41,6 +41,12 @@ func Plans(q Question) (*Answer, error) {
 		q.finish(&a.Plans[i], level)
 		if i > 0 {
 			a.Plans[i].Why = "beside the best, with " + difference(&a.Plans[0].Config, &a.Plans[i].Config) + ", " + against(&a.Plans[i], &a.Plans[0])
+			if q.compare(&a.Plans[i], &a.Plans[0]) < 0 {
+				a.Plans[i].Why += fmt.Sprintf("; the best is %s, and within %.0f%%", q.virtue(), 100*near)
+			}
+			if q.Task != Serve && halfStates(&a.Plans[i].Config) && !halfStates(&a.Plans[0].Config) {
+				a.Plans[i].Why += "; its states are all in BF16, " + noMasters
+			}
 		}
 	}
 	a.Frontier = q.frontier(all.fits)
@@ -163,8 +169,56 @@ func (q *Question) close(a, best *Plan) bool {
 	return a.TokensPerSecond >= best.TokensPerSecond*(1-near)
 }
 
-// best returns three plans that differ in more than a batch: the smallest of those nearly as good as the best, then
-// the best of what is left.
+// kinds counts the ways in which a training plan splits one model, beside the data.
+func (c *Config) kinds() int {
+	n := 0
+	for _, k := range []int{c.TP, c.PP, c.CP, c.EP} {
+		if k > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// preferred returns the plan to take of those nearly as good as top. Of servers it is the smallest. Of training plans
+// it is the simplest, which splits the model in the fewest ways, and the smallest of these; one that another beats in
+// both memory and speed is not taken for being simple.
+func (q *Question) preferred(fits []Plan, top *Plan) *Plan {
+	chosen := top
+	if q.Task == Serve {
+		for i := range fits {
+			if q.close(&fits[i], top) && fits[i].Peak < chosen.Peak {
+				chosen = &fits[i]
+			}
+		}
+		return chosen
+	}
+	var near []*Plan
+	for i := range fits {
+		if q.close(&fits[i], top) {
+			near = append(near, &fits[i])
+		}
+	}
+	for _, p := range near {
+		if cmp.Or(cmp.Compare(p.Config.kinds(), chosen.Config.kinds()), cmp.Compare(p.Peak, chosen.Peak), q.compare(p, chosen)) >= 0 {
+			continue
+		}
+		if !slices.ContainsFunc(near, func(o *Plan) bool { return o.Peak < p.Peak && o.TokensPerSecond > p.TokensPerSecond }) {
+			chosen = p
+		}
+	}
+	return chosen
+}
+
+// virtue says what counts among plans that are nearly as good.
+func (q *Question) virtue() string {
+	if q.Task == Serve {
+		return "smaller"
+	}
+	return "simpler or smaller"
+}
+
+// best returns three plans that differ in more than a batch: the preferred one, then the best of what is left.
 func (q *Question) best(fits []Plan) []Plan {
 	// first returns the best plan of a kind that is not among those taken.
 	var taken []Config
@@ -182,14 +236,8 @@ func (q *Question) best(fits []Plan) []Plan {
 		return best
 	}
 	top := first()
-	chosen := top
-	for i := range fits {
-		if q.close(&fits[i], top) && fits[i].Peak < chosen.Peak {
-			chosen = &fits[i]
-		}
-	}
 	var out []Plan
-	for p := chosen; p != nil && len(out) < 3; p = first() {
+	for p := q.preferred(fits, top); p != nil && len(out) < 3; p = first() {
 		out = append(out, *p)
 		taken = append(taken, p.Config.kind())
 	}

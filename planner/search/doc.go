@@ -158,6 +158,8 @@ type Answer struct {
 	Frontier []Point `json:"frontier"`
 	// Own are the settings of our own that are worth compiling, for Include; they are not among Plans before.
 	Own []Plan `json:"-"`
+	// Asked are the model and the hardware as they were typed, for Command; empty ones are named as they were understood.
+	Asked [2]string `json:"-"`
 	// Question is what was asked, with its defaults filled in.
 	Question Question `json:"-"`
 }

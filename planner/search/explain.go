@@ -138,15 +138,15 @@ func (q *Question) nextUp(best *Plan, over []Plan) string {
 	short := least.Peak - least.usable
 	gain := 100 * (least.TokensPerSecond/best.TokensPerSecond - 1)
 	if short <= 0 {
-		return fmt.Sprintf("%s would be %.0f%% faster at %v a rank, too near the limit of %v: it would run out with a chance of %.0f%%",
+		return fmt.Sprintf("%s would be %.0f%% faster at %v a rank, too near the %v usable: it would run out with a chance of %.0f%%",
 			difference(&best.Config, &least.Config), gain, least.Peak, least.usable, 100*least.OOMChance)
 	}
-	return fmt.Sprintf("%s would be %.0f%% faster and needs %v a rank: %v more than %s has", difference(&best.Config, &least.Config), gain, least.Peak, short, q.holder())
+	return fmt.Sprintf("%s would be %.0f%% faster and needs %v a rank: %v more than is usable", difference(&best.Config, &least.Config), gain, least.Peak, short)
 }
 
 // rescue says what would make the least plan fit: more cards of the kind, or a larger one.
 func (q *Question) rescue(least *Plan) string {
-	say := fmt.Sprintf("the least found is %v a rank, where %v are usable", least.Peak, least.usable)
+	say := fmt.Sprintf("the least found is %v a rank, of %v usable", least.Peak, least.usable)
 	if least.Host > q.Machine.host() {
 		say += fmt.Sprintf(", and %v of host memory a node, where there are %v", least.Host, q.Machine.host())
 	}
@@ -200,9 +200,9 @@ func (q *Question) whatIf(p *Plan, name string, change func(*Config)) string {
 			if o.Host > q.Machine.host() {
 				return fmt.Sprintf("%s needs %v of host memory, which has %v", name, o.Host, q.Machine.host())
 			}
-			return fmt.Sprintf("%s needs %v of %v, too near", name, o.Peak, o.usable)
+			return fmt.Sprintf("%s needs %v of %v usable, too near", name, o.Peak, o.usable)
 		}
-		return fmt.Sprintf("%s needs %v of %v", name, o.Peak, o.usable)
+		return fmt.Sprintf("%s needs %v of %v usable", name, o.Peak, o.usable)
 	}
 	return name + " " + against(&o, p)
 }

@@ -22,7 +22,7 @@ func (a *Answer) HTML() string {
 	title := html.EscapeString(q.Shape.Name + " on " + a.Hardware)
 	fmt.Fprintf(&b, `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
-<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left}svg text{font:12px sans-serif}.over{color:#b00}</style>
+<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left}svg text{font:12px sans-serif}.over{color:#b00}pre{white-space:pre-wrap;background:#f4f4f4;padding:.5em}</style>
 </head><body><h1>%s</h1>
 `, title, title)
 	if a.Fits {
@@ -32,7 +32,10 @@ func (a *Answer) HTML() string {
 	}
 	for i := range a.Plans {
 		p := &a.Plans[i]
-		fmt.Fprintf(&b, "<h2>%d. %s</h2>\n<p>Peak %v of %v a rank, %v to %v with 8 chances in 10, %.1f%% to run out; %s.</p>\n", i+1, html.EscapeString(p.Line(q)), p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
+		fmt.Fprintf(&b, "<h2>%d. %s</h2>\n<p>Peak %v a rank of %v usable, %v to %v with 8 chances in 10, %.1f%% to run out; %s.</p>\n", i+1, html.EscapeString(p.Line(q)), p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
+		if p.Config.System != Own {
+			fmt.Fprintf(&b, "<p>This plan again:</p>\n<pre><code>%s</code></pre>\n", html.EscapeString(a.Command(p)))
+		}
 		b.WriteString(bars(p, a.Limit))
 		if q.Task != Serve {
 			b.WriteString(overStep(p, a.Limit))
@@ -64,14 +67,15 @@ func scaleOf(most, limit mem.Bytes) func(mem.Bytes) float64 {
 // loadLine draws the limit, as far as right.
 func loadLine(high func(mem.Bytes) float64, limit mem.Bytes, right float64) string {
 	y := figureHigh - high(limit)
-	return fmt.Sprintf(`<path d="M%g %.1fH%g" stroke="#b00" stroke-width="2"/><text x="%g" y="%.1f" text-anchor="end" fill="#b00">%v</text>`+"\n", figureLeft, y, right, figureLeft-4, y+4, limit)
+	return fmt.Sprintf(`<path d="M%g %.1fH%g" stroke="#b00" stroke-width="2"/><text x="%g" y="%.1f" text-anchor="end" fill="#b00">%v</text><text x="%g" y="%.1f" text-anchor="end" fill="#b00">usable</text>`+"\n",
+		figureLeft, y, right, figureLeft-4, y+4, limit, figureLeft-4, y+17)
 }
 
 // bars draws a bar for every kind of rank, its purposes on each other.
 func bars(p *Plan, limit mem.Bytes) string {
 	var b strings.Builder
 	high := scaleOf(p.Range[1], limit)
-	wide := min(90, (figureWide-figureLeft-170)/float64(len(p.Stages)))
+	wide := min(240, (figureWide-figureLeft-188)/float64(len(p.Stages)))
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="memory of every kind of rank by purpose">`+"\n", figureWide, figureHigh+24)
 	for i, s := range p.Stages {
 		x, at := figureLeft+8+float64(i)*wide, figureHigh
@@ -83,17 +87,28 @@ func bars(p *Plan, limit mem.Bytes) string {
 			h := high(n)
 			at -= h
 			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s %v</title></rect>`+"\n", x, at, 0.85*wide, h, shade.colour, shade.purpose, n)
+			if h >= 13 && wide >= 60 {
+				name := ""
+				if wide >= 150 {
+					name = shade.purpose + " "
+				}
+				fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" fill="white">%s%v</text>`+"\n", x+4, at+h/2+4, name, n)
+			}
 		}
-		fmt.Fprintf(&b, `<text x="%.1f" y="%g">%d</text>`+"\n", x, figureHigh+16, i+1)
+		total := s.Peak.String()
+		if wide < 60 { // what fits over a narrow bar: its number alone
+			total = fmt.Sprintf("%.3g", float64(s.Peak)/float64(mem.GiB))
+		}
+		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f">%s</text><text x="%.1f" y="%g">%d</text>`+"\n", x, at-3, total, x, figureHigh+16, i+1)
 	}
 	line := 12.0
 	for _, shade := range shades {
 		if n := p.ByPurpose[shade.purpose]; n > 0 {
-			fmt.Fprintf(&b, `<rect x="%g" y="%g" width="10" height="10" fill="%s"/><text x="%g" y="%g">%s %v</text>`+"\n", figureWide-160, line-9, shade.colour, figureWide-146, line, shade.purpose, n)
+			fmt.Fprintf(&b, `<rect x="%g" y="%g" width="10" height="10" fill="%s"/><text x="%g" y="%g">%s %v</text>`+"\n", figureWide-178, line-9, shade.colour, figureWide-164, line, shade.purpose, n)
 			line += 16
 		}
 	}
-	b.WriteString(loadLine(high, limit, figureWide-170) + "</svg>\n")
+	b.WriteString(loadLine(high, limit, figureWide-188) + "</svg>\n")
 	return b.String()
 }
 

@@ -109,7 +109,7 @@ func (m *Machine) disk() float64 {
 
 // String says the machine as it was understood.
 func (m Machine) String() string {
-	s := fmt.Sprintf("%s, %v usable of %v", m.Card.Name, m.Card.Usable(), m.Card.Memory)
+	s := fmt.Sprintf("%s of %v, %v usable, %v of it for the framework", m.Card.Name, m.Card.Memory, m.Card.Reported(), m.Card.Usable())
 	switch {
 	case m.Nodes > 1:
 		s = fmt.Sprintf("%d nodes of %d × %s", m.Nodes, m.PerNode, s)

@@ -86,7 +86,7 @@ func (a *Answer) Include(own []Plan) {
 	if len(fits) == 0 {
 		a.Plans = []Plan{slices.MinFunc(over, func(x, y Plan) int { return cmp.Or(cmp.Compare(x.OOMChance, y.OOMChance), cmp.Compare(x.Peak, y.Peak)) })}
 		if least := &a.Plans[0]; least.Config.System == Own {
-			a.Next = fmt.Sprintf("the least found is %v a rank, where %v are usable; a machine with %v would do", least.Peak, a.Limit, least.Peak)
+			a.Next = fmt.Sprintf("the least found is %v a rank, of %v usable; a machine with %v would do", least.Peak, a.Limit, least.Peak)
 		}
 		return
 	}

@@ -17,10 +17,12 @@ func (q *Question) path(p *Plan, level int) []string {
 	whole := mem.Bytes(16 * params)
 	out := []string{}
 	switch {
+	case halfStates(c):
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 8 bytes each in torchtune, %v, of the %v usable of a card: weights, gradients and moments are all in BF16, %s", count(params), whole/2, room, noMasters))
 	case c.Adapter == "none" && whole > room:
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than %s's %v: states have to be shared, offloaded or shrunk", count(params), whole, q.holder(), room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v, more than the %v usable of %s: states have to be shared, offloaded or shrunk", count(params), whole, room, q.holder()))
 	case c.Adapter == "none":
-		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of %s's %v", count(params), whole, q.holder(), room))
+		out = append(out, fmt.Sprintf("%s parameters with Adam are 16 bytes each, %v of the %v usable of %s", count(params), whole, room, q.holder()))
 	default:
 		out = append(out, because(fmt.Sprintf("an adapter of rank %d trains %s of %s parameters, so that gradients and moments are small", c.AdapterRank, count(loraParams(q, c.AdapterRank)), count(params)),
 			q.whatIf(p, "full training", func(c *Config) { c.Adapter = "none" })))
@@ -58,6 +60,12 @@ func (q *Question) path(p *Plan, level int) []string {
 		q.whatIf(p, fmt.Sprint(2*c.MicroBatch), func(c *Config) { c.MicroBatch *= 2 }), q.whatIf(p, fmt.Sprint(c.MicroBatch/2), func(c *Config) { c.MicroBatch /= 2 })))
 	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
 }
+
+// halfStates tells whether a plan trains all weights without FP32 copies of them.
+func halfStates(c *Config) bool { return c.System == "torchtune" && c.Adapter == "none" }
+
+// noMasters is what that means.
+const noMasters = "without FP32 master weights: updates below a 256th of a weight round away, so that it may learn less than with 16 bytes a parameter"
 
 func zeroChoice(c *Config) string {
 	if c.DP*c.CP == 1 && c.ZeRO == 0 {

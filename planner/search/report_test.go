@@ -3,7 +3,9 @@ package search
 import (
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +62,15 @@ func TestHTML(t *testing.T) {
 	for _, bad := range []string{"<script", "http:", "https:", "src=", "NaN", "Inf"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q in it", bad)
+		}
+	}
+	for i := range a.Plans {
+		want := "--framework megatron --ranks 32 --tp " + strconv.Itoa(a.Plans[i].Config.TP)
+		if got := a.Command(&a.Plans[i]); !strings.Contains(got, want) || !strings.Contains(page, html.EscapeString(got)) {
+			t.Errorf("the page lacks the command of plan %d: %s", i+1, got)
+		}
+		if n := a.Plans[i].Stages[0].Peak; a.Plans[i].Config.PP <= 4 && !strings.Contains(page, ">"+n.String()+"</text>") {
+			t.Errorf("the bars of plan %d do not say %v", i+1, n)
 		}
 	}
 	if n := strings.Count(page, "<svg"); n != 2*len(a.Plans)+1 {

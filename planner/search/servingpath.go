@@ -94,6 +94,9 @@ func (q *Question) cachePath(p *Plan) string {
 	cache += fmt.Sprintf(", %v a sequence of %d, %v for %d", mem.Bytes(kv), q.Context, mem.Bytes(kv*float64(at)), at)
 	if c.System == "vllm" || c.System == "sglang" {
 		cache += "; paged, so that only tokens that exist take room, and prefixes are shared"
+		if s.MLA() {
+			cache += fmt.Sprintf("; a rank's kv_blocks are %v, since its pages pad latents to a multiple of 128 elements, and tensor ranks each hold them whole", p.estimate.Usage[mem.Device][mem.KVBlocks])
+		}
 	}
 	if c.KVType != "f16" {
 		if q.Hold.KVType == "" {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadline/planner/frameworks"
 	"loadline/planner/shape"
 )
 
@@ -160,7 +161,7 @@ func (q *Question) combines(c *Config) bool {
 	if c.System == Own {
 		return ownCombines(c)
 	}
-	if c.Precision == "fp32" {
+	if c.Precision == "fp32" || !frameworks.Trains(c.System, c.Precision, c.Adapter) {
 		return false
 	}
 	switch c.System {

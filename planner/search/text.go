@@ -28,7 +28,7 @@ func (a *Answer) Text() string {
 			name = fmt.Sprintf("next %d", i)
 		}
 		fmt.Fprintf(&b, "%s: %s\n", name, p.Line(q))
-		fmt.Fprintf(&b, "  peak %v of %v a rank, %v to %v with 8 chances in 10, %.1f%% to run out; %s\n", p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
+		fmt.Fprintf(&b, "  peak %v a rank of %v usable, %v to %v with 8 chances in 10, %.1f%% to run out; %s\n", p.Peak, a.Limit, p.Range[0], p.Range[1], 100*p.OOMChance, p.pace(q))
 		if p.Host > 0 {
 			fmt.Fprintf(&b, "  host memory: %v a node of %v\n", p.Host, q.Machine.host())
 		}

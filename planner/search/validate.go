@@ -158,25 +158,28 @@ func (q *Question) normalize() error {
 	if err := q.servedPrecision(); err != nil {
 		return err
 	}
-	able := q.systems()
+	runs := q.systems()
 	if q.Own {
-		able = append(able, Own)
+		runs = append(runs, Own)
 	}
-	if len(able) == 0 {
+	if len(runs) == 0 {
 		why := fmt.Sprintf("none of %s does %s on it", strings.Join(Frameworks(q.Task), ", "), q.Task)
 		if q.Machine.Card.Vendor == HostVendor {
 			why += "; Loadline's own runs do, of a preset such as --preset llama-tiny, or of a directory with a model that it runs"
 		}
 		return &Invalid{What: "hardware", Got: q.Machine.Card.Name, Why: why, Nearest: "RTX-4090"}
 	}
-	if q.Framework != "any" && !slices.Contains(able, q.Framework) {
-		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: able[0]}
+	if q.Framework != "any" && !slices.Contains(runs, q.Framework) {
+		return &Invalid{What: "framework", Got: q.Framework, Why: "it does not run on " + q.Machine.Card.Name, Nearest: runs[0]}
 	}
 	switch {
 	case h.Precision == "fp8" && q.Machine.Card.FP8 == 0:
 		return &Invalid{What: "precision", Got: "fp8", Why: q.Machine.Card.Name + " has no 8-bit units", Nearest: "bf16"}
 	case h.Precision == "bf16" && noBF16(&q.Machine.Card):
 		return &Invalid{What: "precision", Got: "bf16", Why: q.Machine.Card.Name + " has none", Nearest: "fp16"}
+	}
+	if err := q.able(); err != nil {
+		return err
 	}
 	if err := q.lengths(); err != nil {
 		return err

@@ -25,7 +25,6 @@ func TestMaxTokens(t *testing.T) {
 		{"learned", `"model_type":"gpt2","n_positions":1024`, 1024},
 		{"ALiBi", `"model_type":"bloom","seq_length":2048`, 0},
 		{"nonsense", `"model_type":"llama","max_position_embeddings":4096,"rope_scaling":{"type":"linear","factor":1e300}`, 0},
-		{"negative", `"model_type":"llama","max_position_embeddings":-1`, 0},
 	} {
 		s, err := Parse(x.name, fmt.Appendf(nil, "{%s,%s}", x.config, head))
 		if err != nil {
