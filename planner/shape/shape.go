@@ -81,6 +81,8 @@ type Shape struct {
 
 	// PublishedParams is the count that the model's makers give, 0 where unknown.
 	PublishedParams int64
+	// Hub is the repository on the Hugging Face hub that a built-in card is of; empty where there is none.
+	Hub string
 }
 
 // maxDim bounds every dimension, so that products of four stay below 2⁶³.
