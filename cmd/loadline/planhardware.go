@@ -316,6 +316,14 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	for _, f := range d.Written {
 		fmt.Fprintf(w, "wrote %s\n", f)
 	}
+	event := map[string]any{"model": m.Name, "hardware": answer.Hardware, "fits": answer.Fits, "framework": d.Framework, "written": d.Written}
+	if len(answer.Plans) > 0 {
+		p := &answer.Plans[0]
+		event["peak_bytes"], event["ranks"], event["tokens_per_second"] = p.Peak, p.Ranks, p.TokensPerSecond
+	}
+	if err := a.log.write("plan", event); err != nil {
+		return err
+	}
 	if a.json {
 		err = a.document(d)
 	}
