@@ -58,7 +58,7 @@ func (q *Question) path(p *Plan, level int) []string {
 	out = append(out, because("loss head "+c.LossHead, q.whatIf(p, other, func(c *Config) { c.LossHead = other })))
 	out = append(out, because(fmt.Sprintf("micro-batch %d of %d tokens, %d a step", c.MicroBatch, q.Seq, c.Accumulate),
 		q.whatIf(p, fmt.Sprint(2*c.MicroBatch), func(c *Config) { c.MicroBatch *= 2 }), q.whatIf(p, fmt.Sprint(c.MicroBatch/2), func(c *Config) { c.MicroBatch /= 2 })))
-	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
+	return append(out, fmt.Sprintf("a step takes %s s, bound by %s", Number(p.StepSeconds, 3), p.Bound))
 }
 
 func zeroChoice(c *Config) string {
@@ -145,16 +145,16 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 		out = append(out, because(fmt.Sprintf("tensor %d × pipeline %d, %d replicas", c.TP, c.PP, c.DP),
 			q.whatIf(p, fmt.Sprintf("tensor %d", 2*c.TP), func(c *Config) { c.TP *= 2 }), q.whatIf(p, fmt.Sprintf("tensor %d", c.TP/2), func(c *Config) { c.TP = max(1, c.TP/2) })))
 	}
-	return append(out, fmt.Sprintf("a token follows the last after %.3g ms, bound by %s", 1e3*p.StepSeconds, p.Bound))
+	return append(out, fmt.Sprintf("a token follows the last after %s ms, bound by %s", Number(1e3*p.StepSeconds, 3), p.Bound))
 }
 
 // count writes a number of parameters.
 func count(n float64) string {
 	switch {
 	case n >= 1e12:
-		return fmt.Sprintf("%.3g T", n/1e12)
+		return Number(n/1e12, 3) + " T"
 	case n >= 1e9:
-		return fmt.Sprintf("%.3g B", n/1e9)
+		return Number(n/1e9, 3) + " B"
 	}
-	return fmt.Sprintf("%.3g M", n/1e6)
+	return Number(n/1e6, 3) + " M"
 }

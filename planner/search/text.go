@@ -78,9 +78,9 @@ func (p *Plan) Line(q *Question) string {
 // pace says how fast a plan is.
 func (p *Plan) pace(q *Question) string {
 	if q.Task == Serve {
-		return fmt.Sprintf("%.4g tokens/s, %.3g ms a token, bound by %s", p.TokensPerSecond, 1e3*p.StepSeconds, p.Bound)
+		return fmt.Sprintf("%s tokens/s, %s ms a token, bound by %s", Number(p.TokensPerSecond, 4), Number(1e3*p.StepSeconds, 3), p.Bound)
 	}
-	return fmt.Sprintf("%.4g s a step, %.4g tokens/s, bound by %s", p.StepSeconds, p.TokensPerSecond, p.Bound)
+	return fmt.Sprintf("%s s a step, %s tokens/s, bound by %s", Number(p.StepSeconds, 4), Number(p.TokensPerSecond, 4), p.Bound)
 }
 
 // purposes lists bytes by purpose, largest first.
