@@ -67,3 +67,41 @@ func TestPlanEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanDeepSpeedFits checks the verdict on a DeepSpeed file, and its comparison with the plan of the same settings.
+func TestPlanDeepSpeedFits(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	path := filepath.Join(t.TempDir(), "ds.json")
+	body := `{"bf16":{"enabled":true},"train_micro_batch_size_per_gpu":1,"zero_optimization":{"stage":3,"overlap_comm":true,"reduce_bucket_size":500000000,"stage3_max_live_parameters":1000000000}}`
+	if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var plan plannerDocument
+	document(t, &plan, codeDone, strings.Fields("plan llama-3.1-8b --framework deepspeed --task train --hardware 8xH100 --zero 3 --batch 1 --seq 4096 --recompute full --offload none --loss-head full --precision bf16 --optimizer adamw")...)
+	for hardware, code := range map[string]int{"8xH100": codeDone, "2xA100-40GB": codeDoesNotFit} {
+		var d struct {
+			Fits     *bool
+			Need     int64         `json:"need_bytes"`
+			Limit    int64         `json:"limit_bytes"`
+			Device   int64         `json:"device_bytes"`
+			Compared []pricedGroup `json:"compared"`
+		}
+		r := document(t, &d, code, "plan", "llama-3.1-8b", "--deepspeed", path, "--hardware", hardware, "--seq", "4096")
+		if d.Fits == nil || *d.Fits != (code == codeDone) || len(d.Compared) != 4 || d.Limit <= 0 || !strings.Contains(r.err, "together is what the keys of this file ask for, where all weights are trained") {
+			t.Fatalf("%s: got %+v, %s", hardware, d, r.err)
+		}
+		file, planned := int64(0), int64(0)
+		for _, x := range d.Compared {
+			file, planned = file+int64(x.File), planned+int64(x.Plan)
+			if x.Why == "" {
+				t.Errorf("%s: no reason", x.Name)
+			}
+		}
+		if file != d.Device {
+			t.Errorf("%s: got %d together, want the file's %d", hardware, file, d.Device)
+		}
+		if hardware == "8xH100" && (planned != plan.Plans[0].Peak || d.Need != planned) { // the file has the defaults
+			t.Errorf("got %d planned and a need of %d, want the plan's %d", planned, d.Need, plan.Plans[0].Peak)
+		}
+	}
+}

@@ -75,8 +75,8 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.Var(&h.hostMemory, "host-memory", "with --hardware: memory of a node beside its cards (default: twice theirs)")
 	f.Var(&h.nvme, "nvme", "with --hardware: NVMe of a node (default: none)")
 	f.StringVar(&h.html, "html", "", "with --hardware: write a report to `FILE`, one page that needs nothing else")
-	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`")
-	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards")
+	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`; plan --config DIR/loadline.yaml gives it again")
+	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards, or with --hardware say whether it fits")
 	h.machineFlags.register(f)
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f

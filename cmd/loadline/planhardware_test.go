@@ -143,13 +143,13 @@ func TestPlanHardware(t *testing.T) {
 		t.Fatalf("got %q, %v", body, err)
 	}
 
-	// What was written is priced, and does not overwrite what somebody has edited.
+	// What was written is priced, as if all weights were trained, and does not overwrite what somebody has edited.
 	var priced struct {
 		Prices  []struct{ Key string }
 		Unknown []any
 		Device  int64 `json:"device_bytes"`
 	}
-	document(t, &priced, codeDone, "plan", "qwen3-8b", "--deepspeed", filepath.Join(out, "ds_config.json"), "--hardware", "2xA100-40GB")
+	document(t, &priced, codeDoesNotFit, "plan", "qwen3-8b", "--deepspeed", filepath.Join(out, "ds_config.json"), "--hardware", "2xA100-40GB")
 	if len(priced.Prices) == 0 || priced.Unknown == nil || len(priced.Unknown) > 0 || priced.Device <= 0 {
 		t.Errorf("got %+v", priced)
 	}
