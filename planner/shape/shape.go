@@ -116,7 +116,7 @@ func (s *Shape) Validate() error {
 		}
 	}
 	if p := s.count(); p > math.MaxInt64/1024 {
-		return fmt.Errorf("shape: %s: got %.3g parameters, want at most 9e15", s.Name, p)
+		return fmt.Errorf("shape: %s: got %.0f parameters, want at most 9,000,000,000,000,000", s.Name, p)
 	}
 	return nil
 }
