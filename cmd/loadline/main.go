@@ -66,6 +66,9 @@ func run(args []string, in io.Reader, out, err io.Writer) (code int) {
 		a.json = a.json || a.unparsed && asksForJSON(args)
 		failure = a.fail(failure)
 	}
+	if e := a.log.end(a.seconds()); e != nil && failure == nil {
+		failure = a.fail(e)
+	}
 	if e := a.log.Close(); e != nil && failure == nil {
 		failure = a.fail(e)
 	}

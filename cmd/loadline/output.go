@@ -51,6 +51,7 @@ type eventLog struct {
 	mu     sync.Mutex
 	f      *os.File
 	failed bool
+	wrote  bool
 }
 
 // openEvents opens the log for appending; an empty path gives none.
@@ -79,6 +80,7 @@ func (l *eventLog) write(event string, fields map[string]any) error {
 	for k, v := range fields {
 		line[k] = v
 	}
+	l.wrote = true
 	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = l.f.Write(append(text, '\n'))
@@ -88,6 +90,14 @@ func (l *eventLog) write(event string, fields map[string]any) error {
 		return fmt.Errorf("--events: %w", err)
 	}
 	return nil
+}
+
+// end writes that a verb which logs nothing else is done.
+func (l *eventLog) end(seconds float64) error {
+	if l == nil || l.wrote {
+		return nil
+	}
+	return l.write("end", map[string]any{"seconds": seconds})
 }
 
 // Close closes the file.

@@ -32,7 +32,8 @@ plan score and plan check hold the planner against measurements and logs.`,
 		Example: `  loadline plan llama-3.1-70b --hardware 8xH100-SXM-80GB --task train --seq 8192 --global-batch 256
   loadline plan ./model.gguf --hardware RTX-4090 --task serve --context 32768 --concurrency 16 --html report.html
   loadline plan qwen3-8b --hardware A100-40GB --task finetune --adapter lora --framework deepspeed --write-config out
-  loadline plan llama-3.1-8b --deepspeed ds.json --ranks 8
+  loadline plan --config out/loadline.yaml
+  loadline plan llama-3.1-8b --deepspeed ds.json --hardware 8xH100
   loadline plan llama-3.1-8b --hardware RTX-4090 --compare vllm,sglang,llamacpp
   loadline plan llama-3.1-70b --task train --compare 8xH100,8xH200,4x8xA100-80GB
   loadline plan llama-3.1-70b --hardware 8xH100 --task train --serve

@@ -61,6 +61,7 @@ type planSources struct {
 	own      map[string]*planModel // of the command line, by the name that the page shows
 	factors  map[string]float64
 	at       string // the command line's hardware
+	from     string // the file of the command line's machines
 }
 
 // openExplorer reads what an explorer plans from.
@@ -73,7 +74,7 @@ func (a *app) openExplorer(h *hardwareFlags, t *trainFlags) (*explorer, error) {
 	if e.machines, err = h.machines(); err != nil {
 		return nil, err
 	}
-	e.at = h.hardware
+	e.at, e.from = h.hardware, h.from
 	if e.at != "" {
 		if _, err := e.machines.Parse(e.at); err != nil {
 			return nil, h.nonsense(err)
@@ -162,7 +163,7 @@ func (e *explorer) answer(values map[string]string) (*exploredDocument, error) {
 	if err := c.Flags().Parse(args); err != nil {
 		return nil, flagError(c, err)
 	}
-	h.known = e.machines
+	h.known, h.from = e.machines, e.from
 	if h.hardware == "" {
 		return nil, usage("--hardware RTX-4090", "which hardware?")
 	}
@@ -187,7 +188,7 @@ func (e *explorer) answer(values map[string]string) (*exploredDocument, error) {
 	for i := range a.Plans {
 		p := exploredPlan{&a.Plans[i], a.Plans[i].Line(&a.Question), []writers.File{}}
 		if a.Fits {
-			if files, err := writers.Write(writers.Job{Model: m.Name, Question: a.Question, Plan: a.Plans[i]}); err == nil {
+			if files, err := writers.Write(h.job(m, &a.Question, &a.Plans[i])); err == nil {
 				p.Files = files
 			}
 		}

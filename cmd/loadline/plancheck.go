@@ -125,8 +125,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check LOG",
 		Short: "Hold a framework's log of its memory against the plan",
 		Long: `plan check reads a log of vLLM, SGLang, llama.cpp, DeepSpeed or torch, plans the job that the flags describe, and compares line by
-line, with what explains the difference. --framework is the log's own where it names one. With --learn it keeps what was learnt in
-the user's profile, which plan --hardware applies from then on.`,
+line, with what explains the difference. --framework, --quant and --kv-type are the log's own where it names them. With --learn it keeps
+what was learnt in the user's profile, which plan --hardware applies from then on.`,
 		Example: `  loadline plan check vllm.log --model llama-3.1-8b --hardware H100-SXM-80GB --context 8192 --concurrency 16 --quant bf16
   loadline plan check llama-server.log --model model.gguf --hardware RTX-4090 --context 8192 --learn`,
 		Args: exactlyOne("LOG", "loadline plan check vllm.log --model llama-3.1-8b --hardware H100-SXM-80GB"),
@@ -148,7 +148,33 @@ the user's profile, which plan --hardware applies from then on.`,
 type checkDocument struct {
 	*logcheck.Report
 	Framework string `json:"framework"` // of the plan
+	Quant     string `json:"quant"`     // of the plan's weights
 	Profile   string `json:"profile"`   // where it was kept; empty without --learn
+}
+
+// fromLog takes the formats of weights and cache from the log where no flag gives them, and says so.
+func (h *hardwareFlags) fromLog(log *logcheck.Log, m *planModel) []string {
+	var said []string
+	if h.task.value != search.Serve {
+		return nil
+	}
+	if h.quant == "" && m.Stored == nil && log.Quant != "" {
+		h.quant = log.Planned(search.Quants())
+		switch {
+		case h.quant == "":
+			said = append(said, fmt.Sprintf("the log's weights are in %s, which no plan has: --quant says what to hold it against", log.Quant))
+		case h.quant == log.Quant:
+			said = append(said, "planned with weights in "+h.quant+", as the log says")
+		default:
+			said = append(said, fmt.Sprintf("planned with weights in %s, the nearest to the log's %s", h.quant, log.Quant))
+		}
+	}
+	if h.kvType == "" {
+		if h.kvType = log.PlannedKV(); h.kvType != "" {
+			said = append(said, "planned with keys and values in "+h.kvType+", as the log says")
+		}
+	}
+	return said
 }
 
 // planCheck compares a log with its plan.
@@ -186,6 +212,7 @@ func (a *app) planCheck(c *cobra.Command, path string, h *hardwareFlags, t *trai
 	if err != nil {
 		return err
 	}
+	said := h.fromLog(log, m)
 	q, err := h.question(c, t, s, m)
 	if err != nil {
 		return err
@@ -208,9 +235,12 @@ func (a *app) planCheck(c *cobra.Command, path string, h *hardwareFlags, t *trai
 	if err != nil {
 		return err
 	}
-	d := &checkDocument{Report: rep, Framework: answer.Plans[0].Config.System}
+	d := &checkDocument{Report: rep, Framework: answer.Plans[0].Config.System, Quant: answer.Plans[0].Config.Quant}
 	w := a.text()
 	fmt.Fprintf(w, "%s: a log of %s against a plan of %s for %s on %s\n", path, rep.System, d.Framework, m.Shape.Name, answer.Hardware)
+	for _, line := range said {
+		fmt.Fprintf(w, "%s\n", line)
+	}
 	for _, l := range rep.Lines {
 		fmt.Fprintf(w, "  %s\n", l)
 	}

@@ -254,7 +254,7 @@ func (a *app) planCompare(c *cobra.Command, x *compareFlags, h *hardwareFlags) e
 			}
 		}
 		rows = append(rows, []string{item.name, fits, p.Peak.String(), p.Range[0].String(), p.Range[1].String(), answer.Limit.String(), fmt.Sprintf("%.1f%%", 100*p.OOMChance),
-			fmt.Sprintf("%.4g", p.TokensPerSecond), fmt.Sprintf("%.3g", p.StepSeconds), p.Line(&answer.Question)})
+			search.Number(p.TokensPerSecond, 4), search.Number(p.StepSeconds, 3), p.Line(&answer.Question)})
 	}
 	if first != nil && len(rows) > 1 && !slices.ContainsFunc(d.Compare, func(e comparedAnswer) bool { return e.Error == "" }) {
 		return first

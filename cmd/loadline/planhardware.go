@@ -27,7 +27,7 @@ type hardwareFlags struct {
 	hardware, framework, quant, kvType, lossHead string
 	list, task, objective, adapter               choiceFlag
 	globalBatch, output, adapterRank             int
-	tp, pp, cp, ep, gpuLayers                    int
+	tp, pp, cp, ep, interleave, gpuLayers        int
 	hostMemory, nvme                             sizeFlag
 	html, writeConfig, deepspeed, profile        string
 	machineFlags
@@ -40,8 +40,8 @@ var (
 	shared   = []string{"preset", "model", "seq", "batch", "ranks", "zero", "precision", "optimizer", "recompute", "offload", "memory", "context", "concurrency", "machine"}
 	planOnly = []string{"list", "html", "write-config", "deepspeed", "compare", "serve"}
 	serving  = []string{"context", "concurrency", "output", "quant", "kv-type", "gpu-layers"}
-	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head"}
-	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep"}
+	training = []string{"seq", "global-batch", "batch", "zero", "optimizer", "recompute", "offload", "adapter", "adapter-rank", "loss-head", "interleave"}
+	counted  = []string{"seq", "batch", "ranks", "context", "concurrency", "global-batch", "output", "adapter-rank", "tp", "pp", "cp", "ep", "interleave"}
 	named    = []string{"hardware", "html", "write-config", "deepspeed", "hardware-file", "profile", "framework", "quant", "kv-type", "loss-head"}
 	pricings = []string{"deepspeed", "hardware", "preset", "model", "seq", "batch", "ranks"}
 )
@@ -74,11 +74,12 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	}{{&h.tp, "tp", "tensor"}, {&h.pp, "pp", "pipeline"}, {&h.cp, "cp", "context"}, {&h.ep, "ep", "expert"}} {
 		f.IntVar(x.p, x.name, 0, "with --hardware: "+x.what+" parallelism")
 	}
+	f.IntVar(&h.interleave, "interleave", 0, "with --hardware: stages of layers that a rank of Megatron's pipeline holds")
 	f.Var(&h.hostMemory, "host-memory", "with --hardware: memory of a node beside its cards (default: twice theirs)")
 	f.Var(&h.nvme, "nvme", "with --hardware: NVMe of a node (default: none)")
 	f.StringVar(&h.html, "html", "", "with --hardware: write a report to `FILE`, one page that needs nothing else")
-	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`")
-	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards")
+	f.StringVar(&h.writeConfig, "write-config", "", "with --hardware: write the best plan's configuration files into `DIR`; plan --config DIR/loadline.yaml gives it again")
+	f.StringVar(&h.deepspeed, "deepspeed", "", "price every key of a DeepSpeed `FILE` in bytes, for MODEL on --ranks cards, or with --hardware say whether it fits")
 	h.machineFlags.register(f)
 	f.StringVar(&h.profile, "profile", "", "`FILE` with what plan check --learn has learnt (default: loadline/planner.json in the user's configuration)")
 	h.own = f
@@ -201,7 +202,7 @@ func (h *hardwareFlags) question(c *cobra.Command, t *trainFlags, s *serveFlags,
 		Shape: m.Shape, Stored: m.Stored, Task: h.task.value, Framework: h.framework, Objective: h.objective.value,
 		Seq: t.seq, Context: s.context, Output: h.output, Concurrency: s.concurrency, GlobalBatch: h.globalBatch, Memory: mem.Bytes(t.memory),
 		Hold: search.Hold{
-			Ranks: number("ranks", t.ranks), TP: h.tp, PP: h.pp, CP: h.cp, EP: h.ep, MicroBatch: t.batch, ZeRO: pointer("zero", t.zero),
+			Ranks: number("ranks", t.ranks), TP: h.tp, PP: h.pp, CP: h.cp, EP: h.ep, Interleave: h.interleave, MicroBatch: t.batch, ZeRO: pointer("zero", t.zero),
 			Precision: changed("precision", t.precision.value), Recompute: changed("recompute", t.recompute), Offload: t.offload,
 			Adapter: h.adapter.value, AdapterRank: h.adapterRank, Optimizer: changed("optimizer", t.optimizer.value), LossHead: h.lossHead,
 			Quant: h.quant, KVType: h.kvType, GPULayers: pointer("gpu-layers", h.gpuLayers),
@@ -312,7 +313,7 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 		d.Written = append(d.Written, h.html)
 	}
 	if h.writeConfig != "" && answer.Fits {
-		files, err := writeConfig(h.writeConfig, writers.Job{Model: m.Name, Question: answer.Question, Plan: answer.Plans[0]})
+		files, err := writeConfig(h.writeConfig, h.job(m, &answer.Question, &answer.Plans[0]))
 		if err != nil {
 			return err
 		}
@@ -320,6 +321,14 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	}
 	for _, f := range d.Written {
 		fmt.Fprintf(w, "wrote %s\n", f)
+	}
+	event := map[string]any{"model": m.Name, "hardware": answer.Hardware, "fits": answer.Fits, "framework": d.Framework, "written": d.Written}
+	if len(answer.Plans) > 0 {
+		p := &answer.Plans[0]
+		event["peak_bytes"], event["ranks"], event["tokens_per_second"] = p.Peak, p.Ranks, p.TokensPerSecond
+	}
+	if err := a.log.write("plan", event); err != nil {
+		return err
 	}
 	if a.json {
 		err = a.document(d)
@@ -343,6 +352,18 @@ func tooSmall(answer *search.Answer) error {
 		e.Want = answer.Plans[0].Peak
 	}
 	return e
+}
+
+// job is what configurations are written for.
+func (h *hardwareFlags) job(m *planModel, q *search.Question, p *search.Plan) writers.Job {
+	j := writers.Job{Model: m.Name, File: m.File, Question: *q, Plan: *p}
+	switch {
+	case h.from != "":
+		j.Hardware, j.HardwareFile = h.hardware, h.from
+	case q.Machine.Card.Vendor == search.HostVendor:
+		j.Hardware = h.hardware
+	}
+	return j
 }
 
 // writeConfig writes a plan's configurations and returns their paths. A file that is there and says something else stays.

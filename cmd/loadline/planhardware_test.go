@@ -143,13 +143,13 @@ func TestPlanHardware(t *testing.T) {
 		t.Fatalf("got %q, %v", body, err)
 	}
 
-	// What was written is priced, and does not overwrite what somebody has edited.
+	// What was written is priced, as if all weights were trained, and does not overwrite what somebody has edited.
 	var priced struct {
 		Prices  []struct{ Key string }
 		Unknown []any
 		Device  int64 `json:"device_bytes"`
 	}
-	document(t, &priced, codeDone, "plan", "qwen3-8b", "--deepspeed", filepath.Join(out, "ds_config.json"), "--hardware", "2xA100-40GB")
+	document(t, &priced, codeDoesNotFit, "plan", "qwen3-8b", "--deepspeed", filepath.Join(out, "ds_config.json"), "--hardware", "2xA100-40GB")
 	if len(priced.Prices) == 0 || priced.Unknown == nil || len(priced.Unknown) > 0 || priced.Device <= 0 {
 		t.Errorf("got %+v", priced)
 	}
@@ -232,7 +232,7 @@ func TestPlanNonsense(t *testing.T) {
 		{"plan " + ggufFile(t) + " --hardware RTX-4090 --quant q8_0", codeUsage, "says already how its weights are", "leave --quant out"},
 		{"plan " + empty + " --hardware H100", codeFailed, "got 0 layers, want 1 to 4096; the nearest valid value is 1", "config.json"},
 		{"plan " + file("huge.json", `{"hidden_size":262144,"num_attention_heads":2048,"num_hidden_layers":900,"intermediate_size":1048576,"vocab_size":100}`) + " --hardware H100", codeUsage,
-			"9.9e+14 parameters: no machine holds it; the nearest valid value is a model of 100 T parameters", "100 T"},
+			"990,000,000,000,000 parameters: no machine holds it; the nearest valid value is a model of 100 T parameters", "100 T"},
 		{"plan " + file("wide.json", `{"hidden_size":1000000000000000,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":100}`) + " --hardware H100", codeFailed, "hidden size of wide.json: want 1 to 1048576, got more than 2e9; the nearest valid value is 1048576", "config.json"},
 		{"plan " + file("minus.json", `{"hidden_size":64,"num_attention_heads":4,"num_hidden_layers":-2,"vocab_size":100}`) + " --hardware H100", codeFailed, "got -2 layers, want 1 to 4096; the nearest valid value is 1", "config.json"},
 		{"plan " + file("headless.json", `{"hidden_size":64,"num_hidden_layers":2,"vocab_size":100}`) + " --hardware H100", codeFailed, "heads of headless.json: want 1 to 16384, got 0; the nearest valid value is 1", "config.json"},

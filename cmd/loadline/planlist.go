@@ -8,6 +8,7 @@ import (
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/planner/pricing"
+	"loadline/planner/search"
 )
 
 // maxDeepSpeedBytes bounds the file that --deepspeed names.
@@ -78,7 +79,7 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 		return err
 	}
 	j := pricing.Job{Shape: m.Shape, Ranks: t.ranks, Seq: t.seq, MicroBatch: t.batch}
-	usable := mem.Bytes(0)
+	var at *search.Machine
 	if h.hardware != "" {
 		known, err := h.machines()
 		if err != nil {
@@ -88,7 +89,7 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 		if err != nil {
 			return h.nonsense(err)
 		}
-		usable = machine.Card.Usable()
+		at = &machine
 		if !c.Flags().Changed("ranks") {
 			j.Ranks = machine.Cards()
 		}
@@ -141,8 +142,23 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 	if rep.Saving > 0 {
 		fmt.Fprintf(w, "while saving, rank 0 needs %v of host memory more\n", rep.Saving)
 	}
-	if usable > 0 {
-		fmt.Fprintf(w, "of a card %v are for the framework, beside the driver's context\n", usable)
+	fmt.Fprintln(w, "together is what the keys of this file ask for, where all weights are trained: weights, gradients, states, and of buckets, layers' inputs (with gradient checkpointing) and logits\n"+
+		"what it has keys for; what the allocator keeps, the driver's context and what DeepSpeed does by default without a key are not in it")
+	d := &pricedDocument{Report: rep, Compared: []pricedGroup{}}
+	if at == nil {
+		return a.listed(d)
 	}
-	return a.listed(rep)
+	same, none := samePlan(j, rep.Settings, *at)
+	if same == nil {
+		fmt.Fprintf(w, "no verdict: plan --framework deepspeed says nothing of the rest: %s\n", none)
+		return a.listed(d)
+	}
+	d.compare(same)
+	d.print(w)
+	if err := a.listed(d); err != nil || *d.Fits {
+		return err
+	}
+	e := &tooSmallError{text: fmt.Sprintf("plan: does not fit: %s with %s: %v a rank, of %v", m.Shape.Name, h.deepspeed, d.Need, d.Limit), next: "raise the stage, offload, or loadline plan --framework deepspeed to search what fits"}
+	e.Want, e.Limit, e.Bound = d.Need, d.Limit, mem.Device.String()
+	return e
 }

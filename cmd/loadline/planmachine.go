@@ -25,6 +25,7 @@ const (
 type machineFlags struct {
 	file  string           // a user's machines
 	known *search.Machines // as read; nil before
+	from  string           // the file that was read; empty before, and without one
 }
 
 func (m *machineFlags) register(f *pflag.FlagSet) {
@@ -52,6 +53,7 @@ func (h *hardwareFlags) machines() (*search.Machines, error) {
 		if all, err = readMachines(path, all); err != nil {
 			return nil, err
 		}
+		h.from = path
 		if names := all.Own(); h.hardware == "" && len(names) == 1 {
 			h.hardware = names[0]
 		} else if h.hardware == "" {

@@ -19,6 +19,7 @@ import (
 // planModel is a model as the planner sees it.
 type planModel struct {
 	Name   string // as the user gave it
+	File   bool   // Name is a path
 	Shape  *shape.Shape
 	Stored *frameworks.Quant // how the weights of a file are; nil where none says so, or they are whole
 	// Weights says what the files beside a config.json hold; empty without any.
@@ -114,7 +115,7 @@ func readModel(name, path string, f *os.File) (*planModel, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &planModel{Name: name, Shape: g.Shape, Stored: search.Stored(g)}, nil
+		return &planModel{Name: name, File: true, Shape: g.Shape, Stored: search.Stored(g)}, nil
 	}
 	body, err := regular.ReadAll(path, shape.MaxConfigBytes)
 	if err != nil {
@@ -130,7 +131,7 @@ func readModel(name, path string, f *os.File) (*planModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &planModel{Name: name, Shape: s}
+	m := &planModel{Name: name, File: true, Shape: s}
 	return m, m.besides(filepath.Dir(path), body)
 }
 

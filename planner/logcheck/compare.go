@@ -57,12 +57,20 @@ func (r Reading) String() string {
 	if r.Bytes {
 		return fmt.Sprintf("%s %v (line %d)", r.Name, mem.Bytes(r.Value), r.Line)
 	}
-	return fmt.Sprintf("%s %g (line %d)", r.Name, r.Value, r.Line)
+	return fmt.Sprintf("%s %s (line %d)", r.Name, figure(r.Value), r.Line)
+}
+
+// figure writes what is no size: a count whole, a small number with four digits.
+func figure(x float64) string {
+	if x >= 1000 {
+		return search.Number(math.Round(x), 15)
+	}
+	return search.Number(x, 4)
 }
 
 // String writes a line for people.
 func (l Line) String() string {
-	a, b := fmt.Sprintf("%.4g", l.Planned), fmt.Sprintf("%.4g", l.Measured)
+	a, b := figure(l.Planned), figure(l.Measured)
 	if l.Bytes {
 		a, b = mem.Bytes(l.Planned).String(), mem.Bytes(l.Measured).String()
 	}

@@ -51,6 +51,9 @@ type Reading struct {
 type Log struct {
 	System   string // vllm, sglang, llamacpp, deepspeed, torch
 	Readings []Reading
+	// Quant is the format of the weights, as the log names it in lower case, and KVType that of keys and values; empty where it
+	// names none.
+	Quant, KVType string
 	// RanOut tells that the run ended for lack of memory.
 	RanOut bool
 }
@@ -153,6 +156,7 @@ func Read(r io.Reader) (*Log, error) {
 	found := map[string]map[string]*Reading{}
 	hits := map[string]int{}
 	l := &Log{}
+	words := map[string]*[2]string{}
 	for n, next := 1, 1; in.Scan(); n = next {
 		line := in.Text()
 		if ended {
@@ -160,6 +164,9 @@ func Read(r io.Reader) (*Log, error) {
 		}
 		if !l.RanOut && ranOut.MatchString(line) {
 			l.RanOut = true
+		}
+		if naming.MatchString(line) {
+			readFormats(line, words)
 		}
 		if !hint.MatchString(line) {
 			continue
@@ -206,6 +213,9 @@ func Read(r io.Reader) (*Log, error) {
 	}
 	if l.System == "" {
 		return nil, fmt.Errorf("logcheck: no line of memory is known in it: want a start-up log of vLLM, SGLang or llama.cpp, DeepSpeed's see_memory_usage, or torch's memory_summary")
+	}
+	if w := words[l.System]; w != nil {
+		l.Quant, l.KVType = w[0], w[1]
 	}
 	done := map[string]bool{}
 	for _, p := range patterns {

@@ -45,7 +45,7 @@ func (f *file) cost(name string, p *Price) {
 	case "offload_optimizer.buffer_count":
 		if optimAt == "nvme" {
 			p.Host = bytesOf(f.num(name, 4) * 4 * f.largest())
-			p.Why = fmt.Sprintf("pinned buffers of the largest tensor, %.3g elements, in FP32", f.largest())
+			p.Why = fmt.Sprintf("pinned buffers of the largest tensor, %s elements, in FP32", decimal(f.largest()))
 			return
 		}
 		p.Why = "of NVMe only"
@@ -160,7 +160,7 @@ func (f *file) other(name string, p *Price, weights, h float64) {
 		t := f.tokens()
 		kept, logits := 2*h*float64(s.Depth())*t, 14*float64(s.Vocab)*t
 		p.Device = bytesOf(kept) + bytesOf(logits)
-		p.Why = fmt.Sprintf("of %g tokens: inputs of %d layers %v, with gradient checkpointing; logits %v at 14 bytes", t, s.Depth(), bytesOf(kept), bytesOf(logits))
+		p.Why = fmt.Sprintf("of %s tokens: inputs of %d layers %v, with gradient checkpointing; logits %v at 14 bytes", decimal(t), s.Depth(), bytesOf(kept), bytesOf(logits))
 	case "activation_checkpointing.cpu_checkpointing":
 		if f.on(name, false) {
 			kept := bytesOf(2 * h * float64(s.Depth()) * f.tokens())
@@ -190,7 +190,7 @@ func (f *file) check() {
 		micro, has := f.by["train_micro_batch_size_per_gpu"].(float64)
 		steps := f.num("gradient_accumulation_steps", 1)
 		if has && train != micro*steps*f.n {
-			f.contradict("train_batch_size %g is not %g a rank × %g accumulated × %g ranks = %g", train, micro, steps, f.n, micro*steps*f.n)
+			f.contradict("train_batch_size %s is not %s a rank × %s accumulated × %s ranks = %s", decimal(train), decimal(micro), decimal(steps), decimal(f.n), decimal(micro*steps*f.n))
 		}
 	}
 	if s, ok := f.by[z+"stage"].(float64); ok && (s > 3 || s < 0 || s != float64(int(s))) {
@@ -242,7 +242,7 @@ func (f *file) check() {
 		f.contradict("zero_hpz_partition_size %g needs stage 3 and ranks that it divides; there are %g at stage %d", k, f.n, f.stage)
 	}
 	if size := f.num(z+"offload_param.buffer_size", 1e8); paramAt == "nvme" && size < f.largest() {
-		f.contradict("offload_param.buffer_size %g is smaller than the largest tensor, %g elements", size, f.largest())
+		f.contradict("offload_param.buffer_size %s is smaller than the largest tensor, %s elements", decimal(size), decimal(f.largest()))
 	}
 	for _, key := range priced {
 		if x, ok := f.by[key].(float64); ok && x < 0 && key != z+"mics_shard_size" {
@@ -276,26 +276,23 @@ func (f *file) types() {
 		default:
 			_, ok = v.(float64)
 		}
-		if s := fmt.Sprintf("%s is %s: want %s", key, valueText(v), want); !ok && !slices.Contains(f.rep.Contradictions, s) {
+		if s := fmt.Sprintf("%s is %s: want %s", key, quoted(v), want); !ok && !slices.Contains(f.rep.Contradictions, s) {
 			f.rep.Contradictions = append(f.rep.Contradictions, s)
 		}
 	}
 	for key, v := range f.by {
 		if holds(key) && (v != nil || key == "zero_optimization") {
-			f.contradict("%s is %s: want an object", key, valueText(v))
+			f.contradict("%s is %s: want an object", key, quoted(v))
 		}
 	}
 }
 
-// valueText writes a value as a file has it.
-func valueText(v any) string {
+// quoted is valueText with texts in quotes, as a file has them.
+func quoted(v any) string {
 	if s, ok := v.(string); ok {
 		return strconv.Quote(s)
 	}
-	if v == nil {
-		return "null"
-	}
-	return fmt.Sprint(v)
+	return valueText(v)
 }
 
 // holds tells whether a path is that of an object with keys that are known.

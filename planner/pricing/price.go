@@ -51,6 +51,10 @@ type Report struct {
 	Disk           mem.Bytes `json:"disk_bytes"`
 	// Saving is host memory that rank 0 needs beside that, while it saves.
 	Saving mem.Bytes `json:"saving_bytes"`
+	// Groups split the card's total.
+	Groups []Group `json:"groups"`
+	// Settings are what a plan of the same job holds.
+	Settings Settings `json:"-"`
 }
 
 // file is a configuration with its job.
@@ -91,9 +95,15 @@ func DeepSpeed(body []byte, j Job) (*Report, error) {
 	for _, e := range entries {
 		f.price(e)
 	}
+	f.rep.Groups = []Group{{Name: States}, {Name: Buckets}, {Name: Work}}
 	for _, p := range f.rep.Prices {
+		if p.Device != 0 {
+			g := &f.rep.Groups[groupOf(canonical(p.Key))]
+			g.Device, g.Keys = g.Device+p.Device, g.Keys+1
+		}
 		f.rep.Device, f.rep.Host, f.rep.Disk = f.rep.Device+p.Device, f.rep.Host+p.Host, f.rep.Disk+p.Disk
 	}
+	f.rep.Settings = f.settings()
 	return f.rep, nil
 }
 
@@ -101,10 +111,15 @@ func (f *file) contradict(format string, args ...any) {
 	f.rep.Contradictions = append(f.rep.Contradictions, fmt.Sprintf(format, args...))
 }
 
-// num returns a number of the file, or def where it is absent, null or "auto".
+// num returns a number of the file, or def where it is absent or null, or "auto" that transformers fills with no number.
 func (f *file) num(key string, def float64) float64 {
 	if x, ok := f.by[key].(float64); ok && x >= 0 && x < 1e18 {
 		return x
+	}
+	if f.by[key] == "auto" {
+		if x, _, ok := f.auto(key); ok {
+			return x
+		}
 	}
 	return def
 }
@@ -171,10 +186,7 @@ func bytesOf(x float64) mem.Bytes { return mem.Bytes(math.Round(max(-1e18, min(1
 // price adds the line of one key.
 func (f *file) price(e entry) {
 	name := canonical(e.path)
-	line := Price{Key: e.path, Value: fmt.Sprint(e.value)}
-	if e.value == nil {
-		line.Value = "null"
-	}
+	line := Price{Key: e.path, Value: valueText(e.value)}
 	if new, old := deprecated[name]; old {
 		f.rep.Deprecated = append(f.rep.Deprecated, fmt.Sprintf("%s is now %s", e.path, new))
 	}
@@ -192,6 +204,9 @@ func (f *file) price(e entry) {
 		}
 	case known(name):
 		f.cost(name, &line)
+		if x, how, ok := f.auto(name); ok && e.value == "auto" {
+			line.Why = fmt.Sprintf("auto, which transformers fills with %s = %s; %s", how, decimal(x), line.Why)
+		}
 	default:
 		in := strings.HasPrefix(name, "zero_optimization.")
 		f.rep.Unknown = append(f.rep.Unknown, Unknown{e.path, nearest(name), in})

@@ -120,6 +120,39 @@ func TestStage3(t *testing.T) {
 	}
 }
 
+// TestAuto checks the numbers that transformers fills in, and the groups of the total.
+func TestAuto(t *testing.T) {
+	s := model(t, "Llama-3.1-8B")
+	const body = `{"bf16":{"enabled":true},"train_micro_batch_size_per_gpu":1,"zero_optimization":{"stage":STAGE,"overlap_comm":true,"reduce_bucket_size":"auto","stage3_prefetch_bucket_size":"auto","stage3_param_persistence_threshold":"auto"}}`
+	rep := price(t, strings.Replace(body, "STAGE", "3", 1), Job{Shape: s, Ranks: 8})
+	if got, want := line(t, rep, "zero_optimization.reduce_bucket_size"), mem.Bytes(2*2*4096*4096); got.Device != want || !strings.Contains(got.Why, "hidden² = 16,777,216") {
+		t.Errorf("got %+v, want %v", got, want)
+	}
+	if got := line(t, rep, "zero_optimization.stage3_prefetch_bucket_size"); !strings.Contains(got.Why, "15,099,494") {
+		t.Errorf("got %+v", got)
+	}
+	if got := line(t, rep, "zero_optimization.stage3_param_persistence_threshold"); !strings.Contains(got.Why, "40,960") || got.Device != mem.Bytes(2*64*4096*7/8) {
+		t.Errorf("got %+v", got)
+	}
+	sum := mem.Bytes(0)
+	for _, g := range rep.Groups {
+		sum += g.Device
+		if g.Keys == 0 {
+			t.Errorf("%s: no key", g.Name)
+		}
+	}
+	if sum != rep.Device || len(rep.Groups) != 3 {
+		t.Errorf("got %+v, want %v together", rep.Groups, rep.Device)
+	}
+	if want := (Settings{Stage: 3, Precision: "bf16", Offload: "none", MicroBatch: 1, SequenceParallel: 1}); rep.Settings != want {
+		t.Errorf("got %+v, want %+v", rep.Settings, want)
+	}
+	rep = price(t, strings.Replace(body, "STAGE", "2", 1), Job{Shape: s, Ranks: 8})
+	if got := line(t, rep, "zero_optimization.stage3_prefetch_bucket_size"); strings.Contains(got.Why, "transformers fills") {
+		t.Errorf("at stage 2: got %+v", got)
+	}
+}
+
 // TestFaults checks that unknown, old and contradictory keys are named.
 func TestFaults(t *testing.T) {
 	s := model(t, "Llama-3.1-8B")

@@ -154,10 +154,10 @@ func frontier(a *Answer) string {
 			verb = "M"
 		}
 		path += fmt.Sprintf("%s%.1f %.1f", verb, x(p.Peak), high(p.TokensPerSecond))
-		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4" fill="#1f77b4"><title>%s: %v, %.4g tokens/s</title></circle>`+"\n", x(p.Peak), high(p.TokensPerSecond), html.EscapeString(p.Name), p.Peak, p.TokensPerSecond)
+		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4" fill="#1f77b4"><title>%s: %v, %s tokens/s</title></circle>`+"\n", x(p.Peak), high(p.TokensPerSecond), html.EscapeString(p.Name), p.Peak, Number(p.TokensPerSecond, 4))
 	}
 	fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="#1f77b4"/><path d="M%g 0V%gH%g" fill="none" stroke="black"/>`+"\n", path, figureLeft, figureHigh, figureWide)
-	fmt.Fprintf(&b, `<text x="%g" y="%.1f" text-anchor="end">%.3g</text><text x="%g" y="%g" text-anchor="end">peak a rank, to %v</text></svg>`+"\n<p>Tokens a second of the plans that none beats in both.</p>\n",
-		figureLeft-4, high(fastest)+4, fastest, figureWide, figureHigh+16, a.Limit)
+	fmt.Fprintf(&b, `<text x="%g" y="%.1f" text-anchor="end">%s</text><text x="%g" y="%g" text-anchor="end">peak a rank, to %v</text></svg>`+"\n<p>Tokens a second of the plans that none beats in both.</p>\n",
+		figureLeft-4, high(fastest)+4, Number(fastest, 3), figureWide, figureHigh+16, a.Limit)
 	return b.String()
 }

@@ -58,7 +58,7 @@ func (q *Question) path(p *Plan, level int) []string {
 	out = append(out, because("loss head "+c.LossHead, q.whatIf(p, other, func(c *Config) { c.LossHead = other })))
 	out = append(out, because(fmt.Sprintf("micro-batch %d of %d tokens, %d a step", c.MicroBatch, q.Seq, c.Accumulate),
 		q.whatIf(p, fmt.Sprint(2*c.MicroBatch), func(c *Config) { c.MicroBatch *= 2 }), q.whatIf(p, fmt.Sprint(c.MicroBatch/2), func(c *Config) { c.MicroBatch /= 2 })))
-	return append(out, fmt.Sprintf("a step takes %.3g s, bound by %s", p.StepSeconds, p.Bound))
+	return append(out, fmt.Sprintf("a step takes %s s, bound by %s", Number(p.StepSeconds, 3), p.Bound))
 }
 
 // halfStates tells whether a plan trains all weights without FP32 copies of them.
@@ -101,9 +101,9 @@ func (q *Question) precision(p *Plan) string {
 func count(n float64) string {
 	switch {
 	case n >= 1e12:
-		return fmt.Sprintf("%.3g T", n/1e12)
+		return Number(n/1e12, 3) + " T"
 	case n >= 1e9:
-		return fmt.Sprintf("%.3g B", n/1e9)
+		return Number(n/1e9, 3) + " B"
 	}
-	return fmt.Sprintf("%.3g M", n/1e6)
+	return Number(n/1e6, 3) + " M"
 }

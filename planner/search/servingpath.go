@@ -19,7 +19,7 @@ func (q *Question) servingPath(p *Plan, level int) []string {
 	if line := q.placePath(p); line != "" {
 		out = append(out, line)
 	}
-	return append(out, fmt.Sprintf("a token follows the last after %.3g ms, bound by %s", 1e3*p.StepSeconds, p.Bound))
+	return append(out, fmt.Sprintf("a token follows the last after %s ms, bound by %s", Number(1e3*p.StepSeconds, 3), p.Bound))
 }
 
 // weightsPath explains the format of the weights.

@@ -82,9 +82,9 @@ func (p *Plan) pace(q *Question) string {
 		if q.queues(p) {
 			wait = fmt.Sprintf("; %d of %d sequences at once, the rest wait", p.Running, q.Concurrency)
 		}
-		return fmt.Sprintf("%.4g tokens/s, %.3g ms a token, bound by %s%s", p.TokensPerSecond, 1e3*p.StepSeconds, p.Bound, wait)
+		return fmt.Sprintf("%s tokens/s, %s ms a token, bound by %s%s", Number(p.TokensPerSecond, 4), Number(1e3*p.StepSeconds, 3), p.Bound, wait)
 	}
-	return fmt.Sprintf("%.4g s a step, %.4g tokens/s, bound by %s", p.StepSeconds, p.TokensPerSecond, p.Bound)
+	return fmt.Sprintf("%s s a step, %s tokens/s, bound by %s", Number(p.StepSeconds, 4), Number(p.TokensPerSecond, 4), p.Bound)
 }
 
 // purposes lists bytes by purpose, largest first.

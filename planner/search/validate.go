@@ -112,7 +112,7 @@ func (q *Question) normalize() error {
 		return &Invalid{What: "model", Got: q.Shape.Name, Why: err.Error()}
 	}
 	if p := float64(q.Shape.Params()); p > maxParams {
-		return &Invalid{What: "model", Got: fmt.Sprintf("%.3g parameters", p), Why: "no machine holds it", Nearest: fmt.Sprintf("a model of %s parameters", count(maxParams))}
+		return &Invalid{What: "model", Got: Number(p, 3) + " parameters", Why: "no machine holds it", Nearest: fmt.Sprintf("a model of %s parameters", count(maxParams))}
 	}
 	if q.Machine.Card.Memory <= 0 || q.Machine.Card.Usable() <= 0 {
 		return &Invalid{What: "hardware", Got: fmt.Sprintf("a card of %d bytes", int64(q.Machine.Card.Memory)), Nearest: "a card of the list"}

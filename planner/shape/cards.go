@@ -42,6 +42,9 @@ func Load() (*Cards, error) {
 			return nil, err
 		}
 		s.PublishedParams = c.Params
+		if m := hubID.FindString(c.Source); m != "" {
+			s.Hub = strings.TrimSuffix(m, ",")
+		}
 		all.names = append(all.names, s.Name)
 		for _, n := range c.Names {
 			if other := all.byKey[key(n)]; other != nil && other != s {
@@ -55,6 +58,12 @@ func Load() (*Cards, error) {
 
 // Names returns the models' names, in the order of the cards.
 func (c *Cards) Names() []string { return slices.Clone(c.names) }
+
+// hubID is a repository at the start of a card's source; notes on it follow a comma.
+var hubID = regexp.MustCompile(`^[\w.-]+/[\w.-]+(,|$)`)
+
+// SameName tells whether two names are one, but for makers, spaces, case and punctuation.
+func SameName(a, b string) bool { return key(a) == key(b) }
 
 var (
 	notName  = regexp.MustCompile(`[^a-z0-9.]+`)

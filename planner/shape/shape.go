@@ -83,6 +83,8 @@ type Shape struct {
 
 	// PublishedParams is the count that the model's makers give, 0 where unknown.
 	PublishedParams int64
+	// Hub is the repository on the Hugging Face hub that a built-in card is of; empty where there is none.
+	Hub string
 }
 
 // maxDim bounds every dimension, so that products of four stay below 2⁶³.
@@ -120,7 +122,7 @@ func (s *Shape) Validate() error {
 		}
 	}
 	if p := s.count(); p > math.MaxInt64/1024 {
-		return fmt.Errorf("shape: %s: got %.3g parameters, want at most 9e15", s.Name, p)
+		return fmt.Errorf("shape: %s: got %.0f parameters, want at most 9,000,000,000,000,000", s.Name, p)
 	}
 	return nil
 }

@@ -171,8 +171,9 @@ func yaml(lines []Setting) string {
 // trainerArguments writes what transformers' TrainingArguments and peft's LoraConfig are given.
 func (j *Job) trainerArguments() File {
 	c := &j.Plan.Config
+	name, why := j.hub("")
 	lines := []Setting{
-		{"model_name_or_path", j.Model, "the planned model"}, {"per_device_train_batch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()},
+		{"model_name_or_path", jsonText(name), why}, {"per_device_train_batch_size", fmt.Sprint(c.MicroBatch), j.whyMicro()},
 		{"gradient_accumulation_steps", fmt.Sprint(c.Accumulate), "the rest of the global batch"}, {"max_length", fmt.Sprint(j.Question.Seq), "longer samples would pass the planned peak"},
 		{"gradient_checkpointing", fmt.Sprint(c.Recompute == "full"), j.whyRecompute()}, {c.Precision, "true", "the type of arithmetic"}, {"attn_implementation", "sdpa", "scores of every pair are never stored"},
 	}
@@ -184,6 +185,11 @@ func (j *Job) trainerArguments() File {
 	}
 	if c.Adapter != "none" {
 		lines = append(lines, Setting{"use_peft", "true", "only an adapter is trained"}, Setting{"lora_r", fmt.Sprint(c.AdapterRank), "the planned rank"}, Setting{"lora_target_modules", "all-linear", "every projection is adapted"})
+		dtype := "bfloat16"
+		if c.Precision == "fp16" {
+			dtype = "float16"
+		}
+		lines = append(lines, Setting{"dtype", dtype, "what is not trained is loaded in 2 bytes, not in the 4 that are the default"})
 	}
 	if c.Adapter == "qlora" {
 		lines = append(lines, Setting{"load_in_4bit", "true", "16-bit weights do not fit"}, Setting{"bnb_4bit_quant_type", "nf4", "4 bits at a normal distribution's quantiles"}, Setting{"use_bnb_nested_quant", "false", "4.5 bits a weight are planned; double quantisation would save 0.37"})

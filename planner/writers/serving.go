@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"loadline/mem"
-	"loadline/planner/search"
 )
 
 // kvWords says what the cache takes.
@@ -41,7 +40,7 @@ func (j *Job) vllm() File {
 		kv = "fp8"
 	}
 	a = append(a, Setting{"--kv-cache-dtype", kv, j.kvWords()})
-	return File{"vllm.sh", j.script("vllm serve "+quote(j.Model), a)}
+	return File{"vllm.sh", j.script(`vllm serve "$model"`, a, j.weights())}
 }
 
 // sglang writes the arguments of sglang.launch_server.
@@ -65,7 +64,7 @@ func (j *Job) sglang() File {
 		kv = "fp8_e4m3"
 	}
 	a = append(a, Setting{"--kv-cache-dtype", kv, j.kvWords()})
-	return File{"sglang.sh", j.script("python -m sglang.launch_server --model-path "+quote(j.Model), a)}
+	return File{"sglang.sh", j.script(`python -m sglang.launch_server --model-path "$model"`, a, j.weights())}
 }
 
 // llamaServer writes the arguments of llama-server.
@@ -87,54 +86,5 @@ func (j *Job) llamaServer() File {
 	if c.Ranks > 1 {
 		a = append(a, Setting{"--split-mode", "layer", "layers follow each other over the cards"})
 	}
-	return File{"llama-server.sh", j.script("llama-server --model "+quote(j.Model), a)}
-}
-
-// quote makes one word of a shell's command line.
-func quote(s string) string {
-	out := []byte{'\''}
-	for _, b := range []byte(s) {
-		if b == '\'' {
-			out = append(out, `'\''`...)
-			continue
-		}
-		out = append(out, b)
-	}
-	return string(append(out, '\''))
-}
-
-// loadline writes the settings of Loadline's own verbs, for --config.
-func (j *Job) loadline() File {
-	c, q := &j.Plan.Config, &j.Question
-	if q.Task == search.Serve {
-		kv := c.KVType
-		if kv == "fp8" {
-			kv = "q8_0"
-		}
-		return File{"loadline.yaml", j.head() + yaml([]Setting{
-			{"model", jsonText(j.Model), "the planned model"}, {"context", fmt.Sprint(q.Context), "the planned length"}, {"concurrency", fmt.Sprint(q.Concurrency), "sequences at a time"}, {"kv-type", kv + "," + kv, j.kvWords()},
-		})}
-	}
-	recompute, why := c.Recompute, j.whyRecompute()
-	if recompute == "selective" {
-		recompute, why = "attn.core,mlp.act", "what is large and cheap is computed again"
-	}
-	precision, exact := c.Precision, "FP32's range in 2 bytes where it is bf16"
-	ranks, accumulate, zero := c.Ranks, c.Accumulate, c.ZeRO
-	if each := c.MicroBatch * c.Ranks; c.DP < c.Ranks { // what other frameworks split by tensor and pipeline is shared by ZeRO here
-		zero = 3
-		if j.globalBatch()%each == 0 {
-			accumulate = j.globalBatch() / each
-		} else {
-			ranks = c.DP
-		}
-	}
-	lines := []Setting{
-		{"model", jsonText(j.Model), "the planned model"}, {"batch", fmt.Sprint(c.MicroBatch), "sequences a rank and micro-batch"}, {"seq", fmt.Sprint(q.Seq), "the planned length"}, {"accumulate", fmt.Sprint(accumulate), "the rest of the global batch"},
-		{"ranks", fmt.Sprint(ranks), "all data-parallel"}, {"zero", fmt.Sprint(zero), "how far ranks share states"}, {"precision", precision, exact}, {"recompute", recompute, why}, {"attention", "flash", "scores of every pair are never stored"},
-	}
-	if c.Offload != "none" {
-		lines = append(lines, Setting{"offload", jsonText(c.Offload), "what waits in a lower tier"})
-	}
-	return File{"loadline.yaml", j.head() + yaml(lines)}
+	return File{"llama-server.sh", j.script(`llama-server --model "$model"`, a, j.gguf())}
 }

@@ -32,9 +32,13 @@ type Setting struct {
 
 // Job is what is written for.
 type Job struct {
-	Model    string // as the user named it: a path or a hub name
-	Question search.Question
-	Plan     search.Plan
+	Model    string // as the user named it: a path, a hub name or a built-in one
+	File     bool   // Model is a path
+	Hardware string // this, or the name of a machine of HardwareFile; empty for built-in cards, which the question names
+	// HardwareFile is the user's file of machines; empty without one.
+	HardwareFile string
+	Question     search.Question
+	Plan         search.Plan
 }
 
 // Write returns the files for a plan's framework, and Loadline's own.
@@ -93,10 +97,10 @@ func comment(lines []Setting, join string, prefix string) string {
 	return b.String()
 }
 
-// script writes a command with one argument a line. Bash lets an array hold comments.
-func (j *Job) script(command string, lines []Setting) string {
+// script writes a command with one argument a line. Bash lets an array hold comments. before sets variables that the command uses.
+func (j *Job) script(command string, lines []Setting, before ...Setting) string {
 	var b strings.Builder
-	b.WriteString("#!/usr/bin/env bash\n" + j.head() + "set -euo pipefail\nargs=(\n")
+	b.WriteString("#!/usr/bin/env bash\n" + j.head() + "set -euo pipefail\n" + comment(before, "=", "") + "args=(\n")
 	b.WriteString(comment(lines, " ", "  "))
 	fmt.Fprintf(&b, ")\nexec %s \"${args[@]}\" \"$@\"\n", command)
 	return b.String()

@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Write(j); err == nil || !strings.Contains(err.Error(), "vllm") {
 		t.Errorf("an unknown framework: got %v", err)
 	}
-	j = jobOf(t, len(plans)-1)
+	j = jobOf(t, len(plans)-3)
 	j.Model = "it's; rm -rf /"
 	files, err := Write(j)
 	if err != nil || !strings.Contains(files[0].Body, `'it'\''s; rm -rf /'`) {
