@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +188,32 @@ func TestNewGGUF(t *testing.T) {
 		if _, err := FromGGUF(bad); err == nil {
 			t.Errorf("%+v: got no error", bad)
 		}
+	}
+}
+
+// Normalizers whose steps each make a text longer are refused, and those of real files are not.
+func TestNormalizersAreBounded(t *testing.T) {
+	grow := strings.Repeat("a", 10)
+	for _, c := range []struct {
+		name string
+		n    normalizers
+		want bool
+	}{
+		{"Llama 2's", normalizers{prefix("▁"), replaced{[]byte(" "), []byte("▁")}}, true},
+		{"quotes", normalizers{replaced{[]byte("``"), []byte(`"`)}, replaced{[]byte("''"), []byte(`"`)}}, true},
+		{"three of ten", normalizers{replaced{[]byte("a"), []byte(grow)}, replaced{[]byte("a"), []byte(grow)}, replaced{[]byte("a"), []byte(grow)}}, true},
+		{"four of ten", normalizers{replaced{[]byte("a"), []byte(grow)}, replaced{[]byte("a"), []byte(grow)}, replaced{[]byte("a"), []byte(grow)}, replaced{[]byte("a"), []byte(grow)}}, false},
+		{"a pattern", normalizers{replacedPattern{regexp.MustCompile("a*"), []byte(strings.Repeat("b", 2000))}}, false},
+		{"a long prefix", normalizers{prefix(strings.Repeat("a", 2000))}, false},
+		{"a prefix that grows", normalizers{prefix(strings.Repeat("a", 200)), replaced{[]byte("a"), []byte(grow)}}, false},
+	} {
+		if err := c.n.bounded(); (err == nil) != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	steps := strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"},`, 12)
+	file := `{"normalizer":{"type":"Sequence","normalizers":[` + strings.TrimSuffix(steps, ",") + `]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`
+	if _, err := Parse(strings.NewReader(file)); err == nil || !strings.Contains(err.Error(), "normalizers") {
+		t.Errorf("twelve steps of ten: %v", err)
 	}
 }

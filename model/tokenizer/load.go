@@ -245,6 +245,9 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if t.norm, err = newNormalizers(f.normalizer); err != nil {
 		return nil, err
 	}
+	if err := t.norm.bounded(); err != nil {
+		return nil, err
+	}
 	if f.decoder != nil || !pre.byteLevel { // without one, tokens of bytes are those bytes
 		if err := t.decoding.read(f.decoder); err != nil {
 			return nil, err

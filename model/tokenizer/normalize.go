@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"unicode"
 	"unicode/utf8"
@@ -147,4 +148,31 @@ func (n normalizers) apply(bufs *[2][]byte, src []byte, at edges) []byte {
 		src = *b
 	}
 	return src
+}
+
+// What a file's steps may make of a text: each character at most so many times as long, and before it at most so many bytes.
+const (
+	maxGrowth = 1024
+	maxPrefix = 1024
+)
+
+// bounded refuses steps that make texts much longer: the memory that a text takes has to be of its own length.
+func (n normalizers) bounded() error {
+	growth, before := 1.0, 0.0
+	for _, step := range n {
+		by := 1.0
+		switch x := step.(type) {
+		case prefix:
+			before += float64(len(x))
+		case replaced:
+			by = max(1, float64(len(x.to))/float64(len(x.from)))
+		case replacedPattern:
+			by = 1 + float64(len(x.to)) // it may match nothing, before each byte
+		}
+		growth, before = growth*by, before*by
+		if growth > maxGrowth || before > maxPrefix {
+			return fmt.Errorf("tokenizer: its normalizers may make a text more than %d times as long, or put more than %d bytes before it", maxGrowth, maxPrefix)
+		}
+	}
+	return nil
 }
