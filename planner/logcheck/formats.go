@@ -26,7 +26,7 @@ var formatPatterns = []formatPattern{
 }
 
 // naming is part of every line that a pattern of formats matches, and of few others.
-var naming = regexp.MustCompile(`file type|ftype|\.gguf|quantization=|kv_cache_dtype=|, K \(`)
+var naming = []string{"file type", "ftype", ".gguf", "quantization=", "kv_cache_dtype=", ", K ("}
 
 // readFormats keeps the first format of weights and of the cache that a line of each system names.
 func readFormats(line string, words map[string]*[2]string) {

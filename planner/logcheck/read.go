@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -136,7 +137,20 @@ var patterns = []pattern{
 var hint = regexp.MustCompile(`\d ?[KMGT]i?B|tokens|n_ctx|gpu_memory_utilization`)
 
 // ranOut are the lines that say so.
+// Each of its texts holds one of ranOutWords, which are looked for first: that is far quicker than the pattern.
 var ranOut = regexp.MustCompile(`(?i)CUDA out of memory|OutOfMemoryError|cudaMalloc failed: out of memory|No available memory for the cache blocks|failed to allocate buffer`)
+
+var ranOutWords = []string{"emory", "EMORY", "llocate", "LLOCATE"}
+
+// tellsRanOut tells whether a line says that memory was not enough.
+func tellsRanOut(line string) bool {
+	return holdsAny(line, ranOutWords) && ranOut.MatchString(line)
+}
+
+// holdsAny tells whether a line holds one of the words.
+func holdsAny(line string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })
+}
 
 // Read reads a log.
 func Read(r io.Reader) (*Log, error) {
@@ -162,10 +176,10 @@ func Read(r io.Reader) (*Log, error) {
 		if ended {
 			next = n + 1
 		}
-		if !l.RanOut && ranOut.MatchString(line) {
+		if !l.RanOut && tellsRanOut(line) {
 			l.RanOut = true
 		}
-		if naming.MatchString(line) {
+		if holdsAny(line, naming) {
 			readFormats(line, words)
 		}
 		if !hint.MatchString(line) {
