@@ -22,6 +22,7 @@ var purePackages = []string{
 // them.
 var neutral = map[string][]string{
 	"internal/bytesize": nil,
+	"internal/edits":    nil,
 	"mem/arena":         {"Round"},              // how many bytes an arena takes is the arena's to say
 	"model/gguf":        {"Info", "ReadHeader"}, // from a reader, without a file
 	"tensor":            nil,

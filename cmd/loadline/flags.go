@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadline/internal/edits"
 	"loadline/mem"
 )
 
@@ -146,7 +147,7 @@ func didYouMean(name string, names []string, before, fallback string) string {
 func nearest(name string, names []string) string {
 	best, at := "", max(2, len(name)/2)+1
 	for _, n := range names {
-		if d := edits(strings.ToLower(name), strings.ToLower(n)); d < at {
+		if d := edits.Distance(strings.ToLower(name), strings.ToLower(n)); d < at {
 			best, at = n, d
 		}
 	}
@@ -159,25 +160,4 @@ func nearest(name string, names []string) string {
 		}
 	}
 	return ""
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

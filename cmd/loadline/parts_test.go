@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"loadline/internal/edits"
 	"loadline/mem"
 )
 
@@ -55,7 +56,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
 		}
 	}
-	if got := edits("kitten", "sitting"); got != 3 {
+	if got := edits.Distance("kitten", "sitting"); got != 3 {
 		t.Errorf("edits: got %d, want 3", got)
 	}
 }

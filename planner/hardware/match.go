@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadline/internal/edits"
 	"loadline/mem"
 )
 
@@ -60,32 +61,11 @@ func distance(a, b []string) (n int) {
 		}
 		least := misspelt
 		for _, x := range b {
-			least = min(least, misspelt*edits(w, x)/max(len(w), len(x)))
+			least = min(least, misspelt*edits.Distance(w, x)/max(len(w), len(x)))
 		}
 		n += 4 * least
 	}
 	return n
-}
-
-// edits is Levenshtein's distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0]++
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, before+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // UnknownError is a name that no card has.

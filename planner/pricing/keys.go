@@ -3,6 +3,8 @@ package pricing
 import (
 	"slices"
 	"strings"
+
+	"loadline/internal/edits"
 )
 
 // free are keys that cost no memory of their own, with what they do.
@@ -134,7 +136,7 @@ func section(path string) (why string, ok bool) {
 func nearest(path string) string {
 	best, least := "", 1<<30
 	try := func(k string) {
-		if d := distance(k, path); d < least || d == least && k < best {
+		if d := edits.Distance(k, path); d < least || d == least && k < best {
 			best, least = k, d
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadline/internal/edits"
 )
 
 //go:embed cards.json
@@ -99,32 +101,11 @@ func (c *Cards) ByName(name string) (*Shape, bool) {
 func (c *Cards) Nearest(name string) string {
 	best, least := "", math.MaxInt
 	for _, n := range c.names {
-		if d := distance(key(n), key(name)); d < least {
+		if d := edits.Distance(key(n), key(name)); d < least {
 			best, least = n, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // SizeIn returns the parameters that a name such as "Llama-2-7B" or "350m" speaks of: the last size in it.
