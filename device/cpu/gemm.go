@@ -132,7 +132,7 @@ func (s *Session) cut(c, a, b matrix) (mt, nt int) {
 	if c.narrow() || f16 {
 		across = narrowCols
 	}
-	direct := k.Direct && half && !f16 && a.t == dtype.BF16 && a.colStride == 1
+	direct := k.Direct && !f16 && (a.t == dtype.BF16) == half && a.colStride == 1
 	if direct {
 		most = c.rows
 	}

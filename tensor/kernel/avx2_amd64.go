@@ -5,22 +5,40 @@
 package kernel
 
 //go:noescape
-func micro1AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows1AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro2AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows2AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro3AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows3AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro4AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows4AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro5AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows5AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro6AVX2(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows6AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols1AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols2AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols3AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols4AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols5AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microCols6AVX2(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
 func packARowsAVX2(kc int, src *float32, lda int, rows int, dst *float32)

@@ -5,76 +5,112 @@
 package kernel
 
 //go:noescape
-func micro1AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows1AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro2AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows2AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro3AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows3AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro4AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows4AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro5AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows5AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro6AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows6AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro7AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows7AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro8AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows8AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro9AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows9AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro10AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows10AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro11AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows11AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func micro12AVX512(kc int, a *float32, b *float32, c *float32, ldc int, acc bool, next *float32)
+func microRows12AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs1AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols1AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs2AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols2AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs3AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols3AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs4AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols4AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs5AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols5AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs6AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols6AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs7AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols7AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs8AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols8AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs9AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols9AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs10AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols10AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs11AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols11AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func microPairs12AVX512(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)
+func microCols12AVX512(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs1AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs2AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs3AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs4AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs5AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs6AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs7AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs8AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs9AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs10AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs11AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
+
+//go:noescape
+func microPairs12AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
 func packARowsAVX512(kc int, src *float32, ld int, lines int, dst *float32)

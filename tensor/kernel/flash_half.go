@@ -25,7 +25,7 @@ func (s Set) FlashLeft(buf []float32, a MatBF16) FlashLeft {
 		panic("kernel: FlashLeft: buffer is too short, or nothing to prepare")
 	}
 	left := FlashLeft{packed: buf, rows: a.Rows, k: a.Cols}
-	if s.t.bf16.tiles.direct(o) {
+	if s.t.bf16.direct(o) {
 		left.lhs = o
 	} else {
 		s.t.bf16.tiles.pack(buf, o)

@@ -308,7 +308,7 @@ func BenchmarkFlash(b *testing.B) {
 		b.Run(s.Name()+"/micro", func(b *testing.B) {
 			x, y, c := random(r, 256*12+64), random(r, 256*32), make([]float32, 12*32)
 			for b.Loop() {
-				s.t.f32.micro(256, x, y, c, s.t.f32.n, s.t.f32.m, false, &y[0])
+				s.t.f32.micro(256, lhs{x, s.t.f32.m, false}, y, c, s.t.f32.n, s.t.f32.m, false, &y[0])
 			}
 			flops(b, 2*256*float64(s.t.f32.n*s.t.f32.m))
 		})

@@ -63,7 +63,7 @@ func PackedBLen(k, n int) int { return k * roundUp(n, PanelCols) }
 type Cut struct {
 	Rows int // the rows of a tile are best a multiple of it; the columns one of PanelCols
 	// Packing is what packing an element of A or B takes, in multiply-adds. Each tile packs its part of both; but
-	// where Direct, an A of bf16 rows is read as it is.
+	// where Direct, an A of the product's type whose rows lie in memory is read as it is.
 	Packing int
 	Direct  bool
 }
@@ -77,7 +77,7 @@ func (s Set) Cut(bf16 bool) Cut {
 	if p.tiles != nil {
 		return Cut{p.m, 200, true}
 	}
-	return Cut{p.m, 24, false}
+	return Cut{p.m, 24, p.direct != nil}
 }
 
 // Gemm computes C (M,N) = A (M,K) · B (K,N), or adds the product to C when acc.

@@ -5,27 +5,29 @@ package kernel
 import "unsafe"
 
 var (
-	avx2F32  = product{m: tileM, n: tileN, kb: 256, micro: microAVX2, packA: packAAVX2, packB: packBAVX2}
+	avx2F32  = product{m: tileM, n: tileN, kb: 256, micro: microAVX2, direct: directF32, packA: packAAVX2, packB: packBAVX2}
 	avx2BF16 = product{m: tileM, n: tileN, kb: 256, pairs: true, micro: microAVX2,
 		packA: packAWideAVX2, packB: packBPairsAVX2, widen: widenPanelAVX2}
 )
 
-func microAVX2(kc int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
-	_, _, _ = a[kc*tileM-1], b[kc*tileN-1], c[(rows-1)*ldc+tileN-1]
-	switch rows {
-	case 1:
-		micro1AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 2:
-		micro2AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 3:
-		micro3AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 4:
-		micro4AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 5:
-		micro5AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	default:
-		micro6AVX2(kc, &a[0], &b[0], &c[0], ldc, acc, next)
+// The micro-kernels by rows of the tile.
+var microRowsAVX2 = [...]func(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32){
+	nil, microRows1AVX2, microRows2AVX2, microRows3AVX2, microRows4AVX2, microRows5AVX2, microRows6AVX2,
+}
+
+var microColsAVX2 = [...]func(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32){
+	nil, microCols1AVX2, microCols2AVX2, microCols3AVX2, microCols4AVX2, microCols5AVX2, microCols6AVX2,
+}
+
+func microAVX2(kc int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32) {
+	_, _ = b[kc*tileN-1], c[(rows-1)*ldc+tileN-1]
+	if a.byRow {
+		_ = a.data[(rows-1)*a.ld+kc-1]
+		microRowsAVX2[rows](kc, &a.data[0], a.ld, &b[0], &c[0], ldc, acc, next)
+		return
 	}
+	_ = a.data[(kc-1)*a.ld+rows-1]
+	microColsAVX2[rows](kc, &a.data[0], a.ld, &b[0], &c[0], ldc, acc, next)
 }
 
 // packAAVX2 leaves in absent rows what no micro-kernel reads.

@@ -10,73 +10,44 @@ const (
 )
 
 var (
-	avx512F32  = product{m: tileM512, n: tileN512, kb: 256, micro: microAVX512, packA: packAAVX512, packB: packBAVX512}
+	avx512F32  = product{m: tileM512, n: tileN512, kb: 256, micro: microAVX512, direct: directF32, near: true, packA: packAAVX512, packB: packBAVX512}
 	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
 		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
 	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
-		micro: microPairsAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512}
+		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512}
 )
 
-func microAVX512(kc int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
-	_, _, _ = a[kc*tileM512-1], b[kc*tileN512-1], c[(rows-1)*ldc+tileN512-1]
-	switch rows {
-	case 1:
-		micro1AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 2:
-		micro2AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 3:
-		micro3AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 4:
-		micro4AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 5:
-		micro5AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 6:
-		micro6AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 7:
-		micro7AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 8:
-		micro8AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 9:
-		micro9AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 10:
-		micro10AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	case 11:
-		micro11AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	default:
-		micro12AVX512(kc, &a[0], &b[0], &c[0], ldc, acc, next)
-	}
+// The micro-kernels by rows of the tile.
+var microRowsAVX512 = [...]func(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32){
+	nil, microRows1AVX512, microRows2AVX512, microRows3AVX512, microRows4AVX512, microRows5AVX512, microRows6AVX512, microRows7AVX512, microRows8AVX512, microRows9AVX512, microRows10AVX512, microRows11AVX512, microRows12AVX512,
 }
 
-func microPairsAVX512(steps int, a, b, c []float32, ldc, rows int, acc bool, next *float32) {
-	_, _, _ = a[steps*tileM512-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
-	pairs := (*uint16)(unsafe.Pointer(&b[0]))
-	switch rows {
-	case 1:
-		microPairs1AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 2:
-		microPairs2AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 3:
-		microPairs3AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 4:
-		microPairs4AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 5:
-		microPairs5AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 6:
-		microPairs6AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 7:
-		microPairs7AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 8:
-		microPairs8AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 9:
-		microPairs9AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 10:
-		microPairs10AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	case 11:
-		microPairs11AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	default:
-		microPairs12AVX512(steps, &a[0], pairs, &c[0], ldc, acc, next)
-	}
+var microColsAVX512 = [...]func(kc int, a *float32, lda int, b *float32, c *float32, ldc int, acc bool, next *float32){
+	nil, microCols1AVX512, microCols2AVX512, microCols3AVX512, microCols4AVX512, microCols5AVX512, microCols6AVX512, microCols7AVX512, microCols8AVX512, microCols9AVX512, microCols10AVX512, microCols11AVX512, microCols12AVX512,
 }
+
+var microPairsAVX512 = [...]func(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32){
+	nil, microPairs1AVX512, microPairs2AVX512, microPairs3AVX512, microPairs4AVX512, microPairs5AVX512, microPairs6AVX512, microPairs7AVX512, microPairs8AVX512, microPairs9AVX512, microPairs10AVX512, microPairs11AVX512, microPairs12AVX512,
+}
+
+func microAVX512(kc int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32) {
+	_, _ = b[kc*tileN512-1], c[(rows-1)*ldc+tileN512-1]
+	if a.byRow {
+		_ = a.data[(rows-1)*a.ld+kc-1]
+		microRowsAVX512[rows](kc, &a.data[0], a.ld, &b[0], &c[0], ldc, acc, next)
+		return
+	}
+	_ = a.data[(kc-1)*a.ld+rows-1]
+	microColsAVX512[rows](kc, &a.data[0], a.ld, &b[0], &c[0], ldc, acc, next)
+}
+
+func microPairsOfAVX512(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32) {
+	_, _, _ = a.data[(steps-1)*a.ld+rows-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
+	microPairsAVX512[rows](steps, &a.data[0], a.ld, (*uint16)(unsafe.Pointer(&b[0])), &c[0], ldc, acc, next)
+}
+
+// directF32 tells whether a micro-kernel can take a as it lies: one of its strides is 1.
+func directF32(a operand) bool { return a.half == nil && a.colStride == 1 }
 
 // packAAVX512 leaves in absent rows what no micro-kernel reads.
 func packAAVX512(dst []float32, a operand, rows int) {

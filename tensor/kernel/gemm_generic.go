@@ -14,7 +14,10 @@ var (
 		packA: packAWideGeneric, packB: packBPairsGeneric, widen: widenPairsGeneric}
 )
 
-func microGeneric(steps int, a, b, c []float32, ldc, rows int, acc bool, _ *float32) {
+func microGeneric(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, _ *float32) {
+	if a.byRow {
+		panic("kernel: the generic micro-kernel takes packed panels")
+	}
 	for r := range rows {
 		var s [tileN]float32
 		row := c[r*ldc:][:tileN]
@@ -22,7 +25,7 @@ func microGeneric(steps int, a, b, c []float32, ldc, rows int, acc bool, _ *floa
 			copy(s[:], row)
 		}
 		for k := range steps {
-			v := a[k*tileM+r]
+			v := a.data[k*a.ld+r]
 			for j, w := range b[k*tileN:][:tileN] {
 				s[j] += float32(v * w)
 			}

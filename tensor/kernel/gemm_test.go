@@ -299,7 +299,7 @@ func BenchmarkMicro(b *testing.B) {
 				r := newRand()
 				x, w, c := random(r, p.m*steps), random(r, p.n*steps), random(r, p.m*p.n)
 				for b.Loop() {
-					p.micro(steps, x, w, c, p.n, p.m, true, &w[0])
+					p.micro(steps, lhs{x, p.m, false}, w, c, p.n, p.m, true, &w[0])
 				}
 				b.ReportMetric(2*float64(p.m*p.n*256)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
 			})

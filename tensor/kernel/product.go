@@ -14,11 +14,15 @@ type product struct {
 	m, n, kb int
 	pairs    bool
 	unit     int // a panel's steps are a multiple of it, the last of them zeros; 0 is 1
-	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of packed panels. From next on it
+	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of a packed panel of B. From next on it
 	// may ask the cache for 16 dwords every four steps, and does not read them.
-	micro func(steps int, a, b, c []float32, ldc, rows int, acc bool, next *float32)
+	micro func(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32)
 	// widen turns a panel of pairs into one of two steps for each, or is nil.
 	widen func(steps int, src, dst []float32)
+	// direct tells whether a can be multiplied as it lies, or is nil: it never can.
+	direct func(a operand) bool
+	// near tells that A's columns are copied, not packed.
+	near bool
 	// packA fills the panel of a (rows,kc), of which it may leave absent rows and padA dwords undefined.
 	packA func(dst []float32, a operand, rows int)
 	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
@@ -27,11 +31,18 @@ type product struct {
 	tiles *tiles
 }
 
+// lhs is the part of A that a micro-kernel multiplies: element (i,k) lies at i·ld+k where byRow is set, else at
+// i+k·ld, as it does in a packed panel.
+type lhs struct {
+	data  []float32
+	ld    int
+	byRow bool
+}
+
 // tiles is a block's product where the CPU has registers for matrices.
 type tiles struct {
-	// direct tells whether block can read a as it is. Where not, pack packs a (M,kc), M at most packM.
-	direct func(a operand) bool
-	pack   func(dst []float32, a operand)
+	// pack packs a (M,kc), M at most packM.
+	pack func(dst []float32, a operand)
 	// block is product.block with C in bf16 where it begins or ends: unless acc, sums begin with from where it has
 	// data, and where out has data they are rounded into it, and C itself is undefined.
 	block func(c Mat, from, out half, kc int, bp []float32, acc bool, w work)
@@ -173,12 +184,15 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 
 // parts is how many rows of a to take at once: where they are packed at most packM, in even parts.
 func (p *product) parts(a operand) int {
-	if p.tiles != nil && p.tiles.direct(a) {
+	if p.takes(a) {
 		return a.rows
 	}
 	n := (a.rows + packM - 1) / packM
 	return roundUp((a.rows+n-1)/n, max(p.m, maxM))
 }
+
+// takes tells whether a is multiplied as it lies.
+func (p *product) takes(a operand) bool { return p.direct != nil && p.direct(a) }
 
 // packWhole packs columns j0 to j1 of b into a packed matrix.
 func (p *product) packWhole(dst []float32, b operand, j0, j1 int) {
@@ -246,7 +260,7 @@ type work struct {
 	tile []float32 // a tile at the edge of C
 	wide []float32 // a widened panel of B
 	b, a []float32 // packed
-	lhs  operand   // A itself, where a set with tiles reads it as it is
+	lhs  operand   // A itself, where it is multiplied as it lies
 }
 
 func (p *product) carve(ws []float32, n, k int) (w work) {
@@ -271,8 +285,12 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 
 // packBlockA packs a (M,kc), M at most packM, or returns it where it needs no packing.
 func (p *product) packBlockA(dst []float32, a operand) operand {
-	if p.tiles != nil && p.tiles.direct(a) {
+	if p.takes(a) {
 		return a
+	}
+	if p.copies(a) {
+		copyCols(dst, a)
+		return operand{rows: a.rows}
 	}
 	if p.tiles != nil {
 		p.tiles.pack(dst, a)
@@ -284,6 +302,21 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 		p.packA(dst[i/p.m*pa:][:pa], a.slice(i, i+r, 0, a.cols), r)
 	}
 	return operand{}
+}
+
+// copies tells whether copyCols is for a.
+func (p *product) copies(a operand) bool { return p.near && a.half == nil && a.rowStride == 1 }
+
+// copyCols makes each blockM rows of a, whose columns lie in memory, one block of such columns: a tile then meets its
+// lines near each other, where columns a power of two apart share a few sets of the cache.
+func copyCols(dst []float32, a operand) {
+	for i := 0; i < a.rows; i += blockM {
+		rows := min(blockM, a.rows-i)
+		ld := roundUp(rows, maxM)
+		for k := range a.cols {
+			copy(dst[i*a.cols+k*ld:][:rows], a.f32[i+k*a.colStride:])
+		}
+	}
 }
 
 // block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
@@ -303,36 +336,60 @@ func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w
 				if j+p.n < j1 || i1 == c.Rows && j+p.n < c.Cols {
 					next = bp[(j/p.n+1)*pb:]
 				}
-				p.column(c.Slice(i0, i1, j, min(j+p.n, c.Cols)), kc, bp[j/p.n*pb:][:pb], next[:pb], w.a[i0/p.m*(p.inner(kc)*p.m+padA):], acc, w)
+				p.column(c.Slice(i0, i1, j, min(j+p.n, c.Cols)), kc, bp[j/p.n*pb:][:pb], next[:pb], i0, acc, &w)
 			}
 		}
 	}
 }
 
-// column is block for one panel of B; next is the panel that will follow.
-func (p *product) column(c Mat, kc int, b, next, ap []float32, acc bool, w work) {
+// left is what the tile of row i multiplies, and how far on the next tile's begins, within blockM rows.
+func (p *product) left(w *work, inner, i int) (a lhs, next int) {
+	switch o := &w.lhs; {
+	case o.f32 == nil && o.rows > 0: // copied
+		from := i / blockM * blockM
+		return lhs{w.a[from*inner+i-from:], roundUp(min(blockM, o.rows-from), maxM), false}, p.m
+	case o.f32 == nil:
+		pa := inner*p.m + padA
+		return lhs{w.a[i/p.m*pa:], p.m, false}, pa
+	case o.colStride == 1:
+		return lhs{o.f32[i*o.rowStride:], o.rowStride, true}, p.m * o.rowStride
+	default:
+		return lhs{o.f32[i:], o.colStride, false}, p.m
+	}
+}
+
+// column is block for one panel of B and at most blockM rows of A from i0 on; next is the panel that will follow.
+func (p *product) column(c Mat, kc int, b, next []float32, i0 int, acc bool, w *work) {
 	inner := p.inner(kc)
-	pa := inner*p.m + padA
 	if p.widen != nil {
 		p.widen(p.steps(kc), b, w.wide)
 		b = w.wide
 	}
-	for i := 0; i < c.Rows; i += p.m {
-		r := min(p.m, c.Rows-i)
-		ai := ap[i/p.m*pa:][:pa]
-		ct := c.Data[i*c.RowStride:]
-		asked := &next[min(i/p.m*inner*4, len(next)-1)] // in parts, a tile each
+	a, ahead := p.left(w, inner, i0)
+	ct, asked := c.Data, next
+	for rows := c.Rows; ; {
+		r := min(p.m, rows)
 		if c.Cols == p.n {
-			p.micro(inner, ai, b, ct, c.RowStride, r, acc, asked)
-			continue
+			p.micro(inner, a, b, ct, c.RowStride, r, acc, &asked[0])
+		} else {
+			p.edgeTile(inner, a, b, ct, c, r, acc, w.tile, &asked[0])
 		}
-		for q := 0; acc && q < r; q++ {
-			copy(w.tile[q*p.n:], ct[q*c.RowStride:][:c.Cols])
+		if rows -= r; rows == 0 {
+			return
 		}
-		p.micro(inner, ai, b, w.tile, p.n, r, acc, asked)
-		for q := range r {
-			copy(ct[q*c.RowStride:][:c.Cols], w.tile[q*p.n:])
-		}
+		a.data, ct = a.data[ahead:], ct[r*c.RowStride:]
+		asked = asked[min(inner*4, len(asked)-1):] // in parts, a tile each
+	}
+}
+
+// edgeTile is micro for fewer columns than a panel's, by way of tile.
+func (p *product) edgeTile(steps int, a lhs, b, ct []float32, c Mat, rows int, acc bool, tile []float32, next *float32) {
+	for q := 0; acc && q < rows; q++ {
+		copy(tile[q*p.n:], ct[q*c.RowStride:][:c.Cols])
+	}
+	p.micro(steps, a, b, tile, p.n, rows, acc, next)
+	for q := range rows {
+		copy(ct[q*c.RowStride:][:c.Cols], tile[q*p.n:])
 	}
 }
 

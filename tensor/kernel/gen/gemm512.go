@@ -12,28 +12,28 @@ import (
 // tile512 is the rows of a tile of 32 columns: 24 accumulators, and registers left for B and for A's values.
 const tile512 = 12
 
-// gemm512 emits micro-kernels of 1 to 12 rows by 32 columns over packed panels: float32 (12 floats of A and
-// 32 of B a step), and bf16 pairs (12 and 32 pairs a step). Every four steps they ask for a line from next on,
-// the panel of B that follows: without it the first tile of a panel waits for L3 (6 to 10% of the whole).
+// gemm512 emits micro-kernels of 1 to 12 rows by 32 columns over packed panels of B: float32 with A by rows or by
+// columns, and bf16 pairs with A by columns. Every four steps they ask for a line from next on, the panel of B that
+// follows: without it the first tile of a panel waits for L3 (6 to 10% of the whole).
 func gemm512() {
-	for rows := 1; rows <= tile512; rows++ {
-		micro512(rows, false)
-	}
-	for rows := 1; rows <= tile512; rows++ {
-		micro512(rows, true)
+	for _, kind := range []string{"Rows", "Cols", "Pairs"} {
+		for rows := 1; rows <= tile512; rows++ {
+			micro512(rows, kind)
+		}
 	}
 }
 
-func micro512(rows int, pairs bool) {
+func micro512(rows int, kind string) {
 	const unroll = 4
+	pairs := kind == "Pairs"
 	if pairs {
-		fn(fmt.Sprintf("microPairs%d", rows), "func(kc int, a *float32, b *uint16, c *float32, ldc int, acc bool, next *float32)")
+		fn(fmt.Sprintf("micro%s%d", kind, rows), "func(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)")
 	} else {
-		fn(fmt.Sprintf("micro%d", rows), "func(kc int, a, b, c *float32, ldc int, acc bool, next *float32)")
+		fn(fmt.Sprintf("micro%s%d", kind, rows), "func(kc int, a *float32, lda int, b, c *float32, ldc int, acc bool, next *float32)")
 	}
-	kc, a, b, c, ldc, t, next := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI, reg.R8
+	kc, b, c, ldc, t, next := reg.RAX, reg.RCX, reg.RDX, reg.RSI, reg.RDI, reg.R8
 	Load(Param("kc"), kc)
-	Load(Param("a"), a)
+	a := lhsOf(kind == "Rows", rows)
 	Load(Param("b"), b)
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
@@ -77,7 +77,7 @@ func micro512(rows int, pairs bool) {
 		VMOVUPS(mem(b, 128*u+64), z[b1])
 		for r := range rows {
 			v := 28 + r%4
-			VBROADCASTSS(mem(a, 4*(tile512*u+r)), z[v])
+			VBROADCASTSS(a.at(r, u), z[v])
 			if pairs {
 				dotPairs(b0, v, 2*r)
 				dotPairs(b1, v, 2*r+1)
@@ -95,8 +95,9 @@ func micro512(rows int, pairs bool) {
 	ADDQ(Imm(64), next)
 	for u := range unroll {
 		step(u)
+		a.stepped(u)
 	}
-	ADDQ(I32(4*tile512*unroll), a)
+	a.ahead(unroll)
 	ADDQ(I32(128*unroll), b)
 	DECQ(t)
 	JNE(LabelRef("loop"))
@@ -105,7 +106,7 @@ func micro512(rows int, pairs bool) {
 	JZ(LabelRef("done"))
 	Label("one")
 	step(0)
-	ADDQ(Imm(4*tile512), a)
+	a.one()
 	ADDQ(I32(128), b)
 	DECQ(kc)
 	JNE(LabelRef("one"))
