@@ -24,8 +24,8 @@ kernels() {
 	fenced "$out/loadline" bench kernels --quiet
 }
 steps() {
-	printf '## Training steps beside PyTorch\n\n`scripts/peers/30-pytorch.sh 3 8 bench-20m bench-90m`. '
-	"$root/scripts/peers/30-pytorch.sh" 3 8 bench-20m bench-90m
+	printf '## Training steps beside PyTorch\n\n`scripts/peers/30-pytorch.sh 9 3 bench-20m bench-90m`. '
+	"$root/scripts/peers/30-pytorch.sh" 9 3 bench-20m bench-90m
 }
 recompute() {
 	printf '## Recompute\n\n`loadline bench recompute`: saved activations and step time against keeping everything.\n\n'

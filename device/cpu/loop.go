@@ -38,7 +38,7 @@ func (s *Session) rows(n, width int, b body) { s.each(n, grainElems/max(width, 1
 
 // cols runs b over the columns of a sum over rows.
 func (s *Session) cols(n int, b body) {
-	grain := (n/(4*s.pool.Threads()) + grainCols - 1) / grainCols * grainCols
+	grain := (n/(2*s.pool.Threads()) + grainCols - 1) / grainCols * grainCols
 	s.each(n, max(grain, grainCols), b)
 }
 

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# Training steps beside PyTorch's, in one run, sides in turn: ratios of speed and of peak memory, each the median of the rounds. PyTorch's
+# Training steps beside PyTorch's, in one run, sides in turn: ratios of speed and of peak memory, each the median of the turns. PyTorch's
 # side is its faster of eager and torch.compile. Works in .cache/peers. Needs python3 and, for torch.compile, a C++ compiler.
 #
-#   30-pytorch.sh [ROUNDS [STEPS [PRESET...]]]
+#   30-pytorch.sh [TURNS [STEPS [PRESET...]]]
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/scripts/peers
 work=$root/.cache/peers/pytorch
-rounds=${1:-3}
-steps=${2:-8}
+turns=${1:-9}
+steps=${2:-3}
 shift $(($# < 2 ? $# : 2))
 presets=("${@:-bench-20m}")
-threads=$(nproc)
 
 if ! cmp -s "$here/pytorch_requirements.txt" "$work/installed"; then
 	rm -rf "$work"
@@ -23,15 +22,4 @@ if ! cmp -s "$here/pytorch_requirements.txt" "$work/installed"; then
 fi
 (cd "$root" && CGO_ENABLED=0 go build -o "$work/loadline" ./cmd/loadline)
 
-rm -f "$work"/*.jsonl
-for preset in "${presets[@]}"; do
-	for precision in fp32 bf16; do
-		for _ in $(seq "$rounds"); do
-			"$work/loadline" bench train --preset "$preset" --precision "$precision" --threads "$threads" --steps "$steps" --json --quiet 2>/dev/null >>"$work/$preset-$precision-loadline.jsonl"
-			for mode in eager compile; do
-				"$work/venv/bin/python" "$here/pytorch_step.py" "$preset" "$precision" "$mode" "$threads" "$steps" >>"$work/$preset-$precision-$mode.jsonl"
-			done
-		done
-	done
-done
-"$work/venv/bin/python" "$here/pytorch_report.py" "$work" "${presets[@]}"
+"$work/venv/bin/python" "$here/pytorch_turns.py" "$work/loadline" "$(nproc)" "$turns" "$steps" "${presets[@]}"

@@ -1,14 +1,14 @@
-"""One training run of the Llama-like decoder of a bench preset in PyTorch; prints a JSON line.
+"""Training steps of the Llama-like decoder of a bench preset in PyTorch: warms up, prints a JSON line, and then makes as many steps as a line
+of its input says and prints how long each took.
 
-    python pytorch_step.py PRESET PRECISION MODE THREADS STEPS
+    python pytorch_step.py PRESET PRECISION MODE THREADS
 
 PRESET is bench-20m or bench-90m, PRECISION fp32 or bf16 (autocast), MODE eager, compile or checkpoint (eager, each layer recomputed in the
-backward half). Batch 4 x 512, scaled_dot_product_attention, fused AdamW, clipping at 1. The first steps are not counted.
+backward half). Batch 4 x 512, scaled_dot_product_attention, fused AdamW, clipping at 1.
 """
 
 import json
 import math
-import statistics
 import sys
 import time
 
@@ -77,7 +77,7 @@ class Decoder(torch.nn.Module):
 
 
 def main():
-    preset, precision, mode, threads, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+    preset, precision, mode, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     decoder = Decoder(*PRESETS[preset], checkpoint=mode == "checkpoint")
@@ -97,16 +97,14 @@ def main():
     for _ in range(WARM):
         loss = step()
     assert math.isfinite(loss)
-    rates = []
-    for _ in range(steps):
-        begin = time.perf_counter()
-        step()
-        rates.append(BATCH * SEQ / (time.perf_counter() - begin))
-    print(json.dumps({
-        "torch": torch.__version__, "preset": preset, "precision": precision, "mode": mode, "threads": threads,
-        "tokens_per_second": statistics.mean(rates), "stddev": statistics.stdev(rates), "best": max(rates),
-        "rss_peak_bytes": peak_rss(), "import_rss_bytes": IMPORT_RSS,
-    }))
+    print(json.dumps({"torch": torch.__version__, "threads": threads, "import_rss_bytes": IMPORT_RSS}), flush=True)
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            begin = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - begin)
+        print(json.dumps({"seconds": seconds, "rss_peak_bytes": peak_rss()}), flush=True)
 
 
 main()

@@ -113,9 +113,6 @@ func microPairs11AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc 
 func microPairs12AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
-func packARowsAVX512(kc int, src *float32, ld int, lines int, dst *float32)
-
-//go:noescape
 func packAWideRowsAVX512(kc int, src *uint16, ld int, lines int, dst *float32)
 
 //go:noescape
@@ -126,9 +123,6 @@ func packAPairRowsAVX512(kc int, src *uint16, ld int, lines int, dst *uint32)
 
 //go:noescape
 func packARoundRowsAVX512(kc int, src *float32, ld int, lines int, dst *uint32)
-
-//go:noescape
-func packAColsAVX512(kc int, src *float32, ld int, rows int, dst *float32)
 
 //go:noescape
 func packAWideColsAVX512(kc int, src *uint16, ld int, rows int, dst *float32)
@@ -150,6 +144,9 @@ func packBPairColsAVX512(kc int, src *uint16, ld int, lines int, dst *uint32)
 
 //go:noescape
 func packBRoundColsAVX512(kc int, src *float32, ld int, lines int, dst *uint32)
+
+//go:noescape
+func copyRowsAVX512(n int, src *float32, ld int, cols int, dst *float32, to int)
 
 //go:noescape
 func packBRows2AVX512(kc int, src *float32, ld int, dst *float32, stride int)

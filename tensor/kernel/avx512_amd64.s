@@ -9722,355 +9722,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func packARowsAVX512(kc int, src *float32, ld int, lines int, dst *float32)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
-TEXT ·packARowsAVX512(SB), NOSPLIT, $0-40
-	MOVQ  kc+0(FP), AX
-	MOVQ  src+8(FP), BX
-	MOVQ  ld+16(FP), CX
-	MOVQ  lines+24(FP), SI
-	MOVQ  dst+32(FP), DX
-	XORQ  R9, R9
-	MOVL  $0x00000fff, R11
-	KMOVW R11, K4
-	SUBQ  $0x10, AX
-	JL    tail
-
-loop:
-	MOVQ       BX, R8
-	VMOVUPS    (R8), Z0
-	MOVQ       CX, DI
-	CMPQ       SI, $0x01
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z1
-	MOVQ       CX, DI
-	CMPQ       SI, $0x02
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z2
-	MOVQ       CX, DI
-	CMPQ       SI, $0x03
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z3
-	MOVQ       CX, DI
-	CMPQ       SI, $0x04
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z4
-	MOVQ       CX, DI
-	CMPQ       SI, $0x05
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z5
-	MOVQ       CX, DI
-	CMPQ       SI, $0x06
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z6
-	MOVQ       CX, DI
-	CMPQ       SI, $0x07
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z7
-	MOVQ       CX, DI
-	CMPQ       SI, $0x08
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z8
-	MOVQ       CX, DI
-	CMPQ       SI, $0x09
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z9
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0a
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z10
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0b
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS    (R8), Z11
-	VUNPCKLPS  Z1, Z0, Z16
-	VUNPCKHPS  Z1, Z0, Z17
-	VUNPCKLPS  Z3, Z2, Z18
-	VUNPCKHPS  Z3, Z2, Z19
-	VUNPCKLPS  Z5, Z4, Z20
-	VUNPCKHPS  Z5, Z4, Z21
-	VUNPCKLPS  Z7, Z6, Z22
-	VUNPCKHPS  Z7, Z6, Z23
-	VUNPCKLPS  Z9, Z8, Z24
-	VUNPCKHPS  Z9, Z8, Z25
-	VUNPCKLPS  Z11, Z10, Z26
-	VUNPCKHPS  Z11, Z10, Z27
-	VUNPCKLPD  Z18, Z16, Z0
-	VUNPCKHPD  Z18, Z16, Z1
-	VUNPCKLPD  Z19, Z17, Z2
-	VUNPCKHPD  Z19, Z17, Z3
-	VUNPCKLPD  Z22, Z20, Z4
-	VUNPCKHPD  Z22, Z20, Z5
-	VUNPCKLPD  Z23, Z21, Z6
-	VUNPCKHPD  Z23, Z21, Z7
-	VUNPCKLPD  Z26, Z24, Z8
-	VUNPCKHPD  Z26, Z24, Z9
-	VUNPCKLPD  Z27, Z25, Z10
-	VUNPCKHPD  Z27, Z25, Z11
-	VSHUFF32X4 $0x88, Z4, Z0, Z16
-	VSHUFF32X4 $0x88, Z8, Z8, Z17
-	VSHUFF32X4 $0xdd, Z4, Z0, Z18
-	VSHUFF32X4 $0xdd, Z8, Z8, Z19
-	VSHUFF32X4 $0x88, Z17, Z16, Z0
-	VMOVUPS    Z0, K4, (DX)
-	VSHUFF32X4 $0x88, Z19, Z18, Z0
-	VMOVUPS    Z0, K4, 192(DX)
-	VSHUFF32X4 $0xdd, Z17, Z16, Z0
-	VMOVUPS    Z0, K4, 384(DX)
-	VSHUFF32X4 $0xdd, Z19, Z18, Z0
-	VMOVUPS    Z0, K4, 576(DX)
-	VSHUFF32X4 $0x88, Z5, Z1, Z20
-	VSHUFF32X4 $0x88, Z9, Z9, Z21
-	VSHUFF32X4 $0xdd, Z5, Z1, Z22
-	VSHUFF32X4 $0xdd, Z9, Z9, Z23
-	VSHUFF32X4 $0x88, Z21, Z20, Z1
-	VMOVUPS    Z1, K4, 48(DX)
-	VSHUFF32X4 $0x88, Z23, Z22, Z1
-	VMOVUPS    Z1, K4, 240(DX)
-	VSHUFF32X4 $0xdd, Z21, Z20, Z1
-	VMOVUPS    Z1, K4, 432(DX)
-	VSHUFF32X4 $0xdd, Z23, Z22, Z1
-	VMOVUPS    Z1, K4, 624(DX)
-	VSHUFF32X4 $0x88, Z6, Z2, Z24
-	VSHUFF32X4 $0x88, Z10, Z10, Z25
-	VSHUFF32X4 $0xdd, Z6, Z2, Z26
-	VSHUFF32X4 $0xdd, Z10, Z10, Z27
-	VSHUFF32X4 $0x88, Z25, Z24, Z2
-	VMOVUPS    Z2, K4, 96(DX)
-	VSHUFF32X4 $0x88, Z27, Z26, Z2
-	VMOVUPS    Z2, K4, 288(DX)
-	VSHUFF32X4 $0xdd, Z25, Z24, Z2
-	VMOVUPS    Z2, K4, 480(DX)
-	VSHUFF32X4 $0xdd, Z27, Z26, Z2
-	VMOVUPS    Z2, K4, 672(DX)
-	VSHUFF32X4 $0x88, Z7, Z3, Z28
-	VSHUFF32X4 $0x88, Z11, Z11, Z29
-	VSHUFF32X4 $0xdd, Z7, Z3, Z30
-	VSHUFF32X4 $0xdd, Z11, Z11, Z31
-	VSHUFF32X4 $0x88, Z29, Z28, Z3
-	VMOVUPS    Z3, K4, 144(DX)
-	VSHUFF32X4 $0x88, Z31, Z30, Z3
-	VMOVUPS    Z3, K4, 336(DX)
-	VSHUFF32X4 $0xdd, Z29, Z28, Z3
-	VMOVUPS    Z3, K4, 528(DX)
-	VSHUFF32X4 $0xdd, Z31, Z30, Z3
-	VMOVUPS    Z3, K4, 720(DX)
-	ADDQ       $+64, BX
-	ADDQ       $+768, DX
-	SUBQ       $0x10, AX
-	JGE        loop
-
-tail:
-	ADDQ       $0x10, AX
-	JZ         done
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVD      DI, K1
-	MOVQ       AX, R10
-	MOVQ       BX, R8
-	VMOVUPS.Z  (R8), K1, Z0
-	MOVQ       CX, DI
-	CMPQ       SI, $0x01
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z1
-	MOVQ       CX, DI
-	CMPQ       SI, $0x02
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z2
-	MOVQ       CX, DI
-	CMPQ       SI, $0x03
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z3
-	MOVQ       CX, DI
-	CMPQ       SI, $0x04
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z4
-	MOVQ       CX, DI
-	CMPQ       SI, $0x05
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z5
-	MOVQ       CX, DI
-	CMPQ       SI, $0x06
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z6
-	MOVQ       CX, DI
-	CMPQ       SI, $0x07
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z7
-	MOVQ       CX, DI
-	CMPQ       SI, $0x08
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z8
-	MOVQ       CX, DI
-	CMPQ       SI, $0x09
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z9
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0a
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z10
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0b
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z11
-	VUNPCKLPS  Z1, Z0, Z16
-	VUNPCKHPS  Z1, Z0, Z17
-	VUNPCKLPS  Z3, Z2, Z18
-	VUNPCKHPS  Z3, Z2, Z19
-	VUNPCKLPS  Z5, Z4, Z20
-	VUNPCKHPS  Z5, Z4, Z21
-	VUNPCKLPS  Z7, Z6, Z22
-	VUNPCKHPS  Z7, Z6, Z23
-	VUNPCKLPS  Z9, Z8, Z24
-	VUNPCKHPS  Z9, Z8, Z25
-	VUNPCKLPS  Z11, Z10, Z26
-	VUNPCKHPS  Z11, Z10, Z27
-	VUNPCKLPD  Z18, Z16, Z0
-	VUNPCKHPD  Z18, Z16, Z1
-	VUNPCKLPD  Z19, Z17, Z2
-	VUNPCKHPD  Z19, Z17, Z3
-	VUNPCKLPD  Z22, Z20, Z4
-	VUNPCKHPD  Z22, Z20, Z5
-	VUNPCKLPD  Z23, Z21, Z6
-	VUNPCKHPD  Z23, Z21, Z7
-	VUNPCKLPD  Z26, Z24, Z8
-	VUNPCKHPD  Z26, Z24, Z9
-	VUNPCKLPD  Z27, Z25, Z10
-	VUNPCKHPD  Z27, Z25, Z11
-	VSHUFF32X4 $0x88, Z4, Z0, Z16
-	VSHUFF32X4 $0x88, Z8, Z8, Z17
-	VSHUFF32X4 $0xdd, Z4, Z0, Z18
-	VSHUFF32X4 $0xdd, Z8, Z8, Z19
-	VSHUFF32X4 $0x88, Z17, Z16, Z0
-	VMOVUPS    Z0, K4, (DX)
-	VSHUFF32X4 $0x88, Z19, Z18, Z0
-	CMPQ       R10, $0x04
-	JLE        after4
-	VMOVUPS    Z0, K4, 192(DX)
-
-after4:
-	VSHUFF32X4 $0xdd, Z17, Z16, Z0
-	CMPQ       R10, $0x08
-	JLE        after8
-	VMOVUPS    Z0, K4, 384(DX)
-
-after8:
-	VSHUFF32X4 $0xdd, Z19, Z18, Z0
-	CMPQ       R10, $0x0c
-	JLE        after12
-	VMOVUPS    Z0, K4, 576(DX)
-
-after12:
-	VSHUFF32X4 $0x88, Z5, Z1, Z20
-	VSHUFF32X4 $0x88, Z9, Z9, Z21
-	VSHUFF32X4 $0xdd, Z5, Z1, Z22
-	VSHUFF32X4 $0xdd, Z9, Z9, Z23
-	VSHUFF32X4 $0x88, Z21, Z20, Z1
-	CMPQ       R10, $0x01
-	JLE        after1
-	VMOVUPS    Z1, K4, 48(DX)
-
-after1:
-	VSHUFF32X4 $0x88, Z23, Z22, Z1
-	CMPQ       R10, $0x05
-	JLE        after5
-	VMOVUPS    Z1, K4, 240(DX)
-
-after5:
-	VSHUFF32X4 $0xdd, Z21, Z20, Z1
-	CMPQ       R10, $0x09
-	JLE        after9
-	VMOVUPS    Z1, K4, 432(DX)
-
-after9:
-	VSHUFF32X4 $0xdd, Z23, Z22, Z1
-	CMPQ       R10, $0x0d
-	JLE        after13
-	VMOVUPS    Z1, K4, 624(DX)
-
-after13:
-	VSHUFF32X4 $0x88, Z6, Z2, Z24
-	VSHUFF32X4 $0x88, Z10, Z10, Z25
-	VSHUFF32X4 $0xdd, Z6, Z2, Z26
-	VSHUFF32X4 $0xdd, Z10, Z10, Z27
-	VSHUFF32X4 $0x88, Z25, Z24, Z2
-	CMPQ       R10, $0x02
-	JLE        after2
-	VMOVUPS    Z2, K4, 96(DX)
-
-after2:
-	VSHUFF32X4 $0x88, Z27, Z26, Z2
-	CMPQ       R10, $0x06
-	JLE        after6
-	VMOVUPS    Z2, K4, 288(DX)
-
-after6:
-	VSHUFF32X4 $0xdd, Z25, Z24, Z2
-	CMPQ       R10, $0x0a
-	JLE        after10
-	VMOVUPS    Z2, K4, 480(DX)
-
-after10:
-	VSHUFF32X4 $0xdd, Z27, Z26, Z2
-	CMPQ       R10, $0x0e
-	JLE        after14
-	VMOVUPS    Z2, K4, 672(DX)
-
-after14:
-	VSHUFF32X4 $0x88, Z7, Z3, Z28
-	VSHUFF32X4 $0x88, Z11, Z11, Z29
-	VSHUFF32X4 $0xdd, Z7, Z3, Z30
-	VSHUFF32X4 $0xdd, Z11, Z11, Z31
-	VSHUFF32X4 $0x88, Z29, Z28, Z3
-	CMPQ       R10, $0x03
-	JLE        after3
-	VMOVUPS    Z3, K4, 144(DX)
-
-after3:
-	VSHUFF32X4 $0x88, Z31, Z30, Z3
-	CMPQ       R10, $0x07
-	JLE        after7
-	VMOVUPS    Z3, K4, 336(DX)
-
-after7:
-	VSHUFF32X4 $0xdd, Z29, Z28, Z3
-	CMPQ       R10, $0x0b
-	JLE        after11
-	VMOVUPS    Z3, K4, 528(DX)
-
-after11:
-	VSHUFF32X4 $0xdd, Z31, Z30, Z3
-	CMPQ       R10, $0x0f
-	JLE        after15
-	VMOVUPS    Z3, K4, 720(DX)
-
-after15:
-done:
-	VZEROUPPER
-	RET
-
 // func packAWideRowsAVX512(kc int, src *uint16, ld int, lines int, dst *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·packAWideRowsAVX512(SB), NOSPLIT, $0-40
@@ -12192,30 +11843,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func packAColsAVX512(kc int, src *float32, ld int, rows int, dst *float32)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·packAColsAVX512(SB), NOSPLIT, $0-40
-	MOVQ  kc+0(FP), AX
-	MOVQ  src+8(FP), BX
-	MOVQ  ld+16(FP), CX
-	MOVQ  rows+24(FP), SI
-	MOVQ  dst+32(FP), DX
-	MOVQ  $-1, DI
-	BZHIQ SI, DI, DI
-	KMOVD DI, K1
-	MOVL  $0x00000fff, R11
-	KMOVW R11, K4
-
-loop:
-	VMOVUPS.Z (BX), K1, Z0
-	VMOVUPS   Z0, K4, (DX)
-	ADDQ      CX, BX
-	ADDQ      $0x30, DX
-	DECQ      AX
-	JNE       loop
-	VZEROUPPER
-	RET
-
 // func packAWideColsAVX512(kc int, src *uint16, ld int, rows int, dst *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·packAWideColsAVX512(SB), NOSPLIT, $0-40
@@ -14274,6 +13901,48 @@ after13:
 
 after15:
 done:
+	VZEROUPPER
+	RET
+
+// func copyRowsAVX512(n int, src *float32, ld int, cols int, dst *float32, to int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·copyRowsAVX512(SB), NOSPLIT, $0-48
+	MOVQ  n+0(FP), AX
+	MOVQ  src+8(FP), BX
+	MOVQ  ld+16(FP), CX
+	MOVQ  cols+24(FP), R8
+	MOVQ  dst+32(FP), DX
+	MOVQ  to+40(FP), SI
+	MOVQ  R8, DI
+	ANDQ  $0x0f, DI
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVD R9, K1
+	ANDQ  $-16, R8
+	SHLQ  $0x02, R8
+
+row:
+	XORQ DI, DI
+	LEAQ (BX)(CX*8), R9
+	CMPQ DI, R8
+	JGE  tail
+
+loop:
+	PREFETCHT0 (R9)(DI*1)
+	VMOVUPS    (BX)(DI*1), Z0
+	VMOVUPS    Z0, (DX)(DI*1)
+	ADDQ       $0x40, DI
+	CMPQ       DI, R8
+	JL         loop
+
+tail:
+	PREFETCHT0 (R9)(DI*1)
+	VMOVUPS.Z  (BX)(DI*1), K1, Z0
+	VMOVUPS    Z0, K1, (DX)(DI*1)
+	ADDQ       CX, BX
+	ADDQ       SI, DX
+	DECQ       AX
+	JNE        row
 	VZEROUPPER
 	RET
 

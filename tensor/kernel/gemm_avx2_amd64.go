@@ -5,7 +5,7 @@ package kernel
 import "unsafe"
 
 var (
-	avx2F32  = product{m: tileM, n: tileN, kb: 256, micro: microAVX2, direct: directF32, packA: packAAVX2, packB: packBAVX2}
+	avx2F32  = product{m: tileM, n: tileN, kb: 512, micro: microAVX2, direct: directF32, packA: packAAVX2, packB: packBAVX2}
 	avx2BF16 = product{m: tileM, n: tileN, kb: 256, pairs: true, micro: microAVX2,
 		packA: packAWideAVX2, packB: packBPairsAVX2, widen: widenPanelAVX2}
 )

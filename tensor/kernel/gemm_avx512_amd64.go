@@ -10,7 +10,7 @@ const (
 )
 
 var (
-	avx512F32  = product{m: tileM512, n: tileN512, kb: 256, micro: microAVX512, direct: directF32, near: true, packA: packAAVX512, packB: packBAVX512}
+	avx512F32  = product{m: tileM512, n: tileN512, kb: 512, micro: microAVX512, direct: directF32, near: copyColsAVX512, packA: packAAVX512, packB: packBAVX512}
 	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
 		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
 	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
@@ -49,17 +49,12 @@ func microPairsOfAVX512(steps int, a lhs, b, c []float32, ldc, rows int, acc boo
 // directF32 tells whether a micro-kernel can take a as it lies: one of its strides is 1.
 func directF32(a operand) bool { return a.half == nil && a.colStride == 1 }
 
-// packAAVX512 leaves in absent rows what no micro-kernel reads.
-func packAAVX512(dst []float32, a operand, rows int) {
-	_ = dst[a.cols*tileM512-1]
-	switch {
-	case a.colStride == 1:
-		packARowsAVX512(a.cols, &a.f32[0], 4*a.rowStride, rows, &dst[0])
-	case a.rowStride == 1:
-		packAColsAVX512(a.cols, &a.f32[0], 4*a.colStride, rows, &dst[0])
-	default:
-		packAFloats(dst, a, rows, tileM512)
-	}
+// packAAVX512 is for an A with neither stride 1.
+func packAAVX512(dst []float32, a operand, rows int) { packAFloats(dst, a, rows, tileM512) }
+
+func copyColsAVX512(dst []float32, ld int, a operand) {
+	_, _ = dst[(a.cols-1)*ld+a.rows-1], a.f32[(a.cols-1)*a.colStride+a.rows-1]
+	copyRowsAVX512(a.cols, &a.f32[0], 4*a.colStride, a.rows, &dst[0], 4*ld)
 }
 
 func widenPanelAVX512(steps int, src, dst []float32) {

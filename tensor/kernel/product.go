@@ -3,15 +3,15 @@ package kernel
 import "unsafe"
 
 // product is one precision's matrix product in one set: a micro-kernel, its packing, and how they cut the
-// work. One call of the micro-kernel makes a tile of m x n over at most kb of K; its B panel stays in L1,
-// the A block in L2. No result depends on them, since the micro-kernel continues the stored sum.
+// work. One call of the micro-kernel makes a tile of m x n over at most kb of K; its B panel comes from L1 or, where it is
+// deep, from L2, the A block from L2. No result depends on them, since the micro-kernel continues the stored sum.
 //
 // Packed elements are counted in dwords, which Go sees as float32. A step is one k, or where pairs is set
 // two: its B panel holds a dword of two bf16 a column, the earlier k in the high half. A's panel is alike;
 // but where widen is set A's panel holds float32, and B's becomes float32 just before its tiles, in
 // workspace that stays in L1: 1 or 2% of the work, where widening in the micro-kernel cost 8 to 15%.
 type product struct {
-	m, n, kb int
+	m, n, kb int // kb is 256, or 512 where a block is at most 256 steps or a wide set can multiply A as it lies
 	pairs    bool
 	unit     int // a panel's steps are a multiple of it, the last of them zeros; 0 is 1
 	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of a packed panel of B. From next on it
@@ -21,8 +21,8 @@ type product struct {
 	widen func(steps int, src, dst []float32)
 	// direct tells whether a can be multiplied as it lies, or is nil: it never can.
 	direct func(a operand) bool
-	// near tells that A's columns are copied, not packed.
-	near bool
+	// near, where set, makes of A (M,kc) whose columns lie in memory columns ld apart; packA is not used for such an A.
+	near func(dst []float32, ld int, a operand)
 	// packA fills the panel of a (rows,kc), of which it may leave absent rows and padA dwords undefined.
 	packA func(dst []float32, a operand, rows int)
 	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
@@ -71,21 +71,22 @@ const (
 	maxM   = 12 // the largest tile
 	maxN   = PanelCols
 	minM   = 6
-	maxKB  = 256 // the most steps of a panel, and the most k where it is widened
+	maxKB  = 512 // the most steps of a panel
+	packKB = 256 // the most of them where packing A is the product's own choice, and the most k where it is widened
 	padA   = 16  // dwords after each A panel: packing may store more than counts
 	minK   = 20  // the least k in a workspace's size: room for the zeros and the tile of a set with tiles
 	tileAt = 32 * 32
 )
 
 // GemmWorkspace returns the elements of workspace that one thread's product of at most (m,n,k) needs, in
-// any form and precision: less than 1 MiB whatever the size, and monotonic in each argument.
+// any form and precision: less than 1.5 MiB whatever the size, and monotonic in each argument.
 func GemmWorkspace(m, n, k int) int {
 	const align = 16 // the parts start on 64 bytes
 	k = max(k, minK)
-	kc := min(k, maxKB)
-	a := roundUp(min(m, packM), maxM) / minM * (kc*minM + padA)
-	b := roundUp(min(n, blockN), maxN) * kc
-	wide := roundUp(min(k, maxKB), 2) * maxN
+	packed := func(rows, steps int) int { return roundUp(min(m, rows), maxM) / minM * (min(k, steps)*minM + padA) }
+	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB))
+	b := roundUp(min(n, blockN), maxN) * min(k, maxKB)
+	wide := roundUp(min(k, packKB), 2) * maxN
 	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
 }
 
@@ -161,10 +162,14 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 		nb = smallN
 	}
 	w := p.carve(ws, c.Cols, a.cols)
-	for i, rows := 0, p.parts(a); i < c.Rows; i += rows {
+	kb := p.kb
+	if !p.takes(a) && p.inner(kb) > packKB {
+		kb = packKB
+	}
+	for i, rows := 0, p.parts(a, kb); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
-		for k := 0; k < a.cols; k += p.kb {
-			k1 := min(k+p.kb, a.cols)
+		for k := 0; k < a.cols; k += kb {
+			k1 := min(k+kb, a.cols)
 			w.lhs = p.packBlockA(w.a, a.slice(i, i1, k, k1))
 			start, end := half{}, half{}
 			if k == 0 {
@@ -182,12 +187,16 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 	}
 }
 
-// parts is how many rows of a to take at once: where they are packed at most packM, in even parts.
-func (p *product) parts(a operand) int {
+// parts is how many rows of a to take at once: where they are packed, kb deep, at most packM, in even parts.
+func (p *product) parts(a operand, kb int) int {
 	if p.takes(a) {
 		return a.rows
 	}
-	n := (a.rows + packM - 1) / packM
+	most := packM
+	if p.inner(min(kb, a.cols)) > packKB {
+		most = packM * packKB / maxKB
+	}
+	n := (a.rows + most - 1) / most
 	return roundUp((a.rows+n-1)/n, max(p.m, maxM))
 }
 
@@ -223,7 +232,7 @@ func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bo
 	}
 	w := p.carve(ws, c.Cols, k)
 	np := roundUp(n, p.n)
-	for i, rows := 0, p.parts(a); i < c.Rows; i += rows {
+	for i, rows := 0, p.parts(a, p.kb); i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for at := 0; at < k; at += p.kb {
 			end := min(at+p.kb, k)
@@ -289,7 +298,7 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 		return a
 	}
 	if p.copies(a) {
-		copyCols(dst, a)
+		p.copyCols(dst, a)
 		return operand{rows: a.rows}
 	}
 	if p.tiles != nil {
@@ -305,17 +314,14 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 }
 
 // copies tells whether copyCols is for a.
-func (p *product) copies(a operand) bool { return p.near && a.half == nil && a.rowStride == 1 }
+func (p *product) copies(a operand) bool { return p.near != nil && a.half == nil && a.rowStride == 1 }
 
 // copyCols makes each blockM rows of a, whose columns lie in memory, one block of such columns: a tile then meets its
 // lines near each other, where columns a power of two apart share a few sets of the cache.
-func copyCols(dst []float32, a operand) {
+func (p *product) copyCols(dst []float32, a operand) {
 	for i := 0; i < a.rows; i += blockM {
 		rows := min(blockM, a.rows-i)
-		ld := roundUp(rows, maxM)
-		for k := range a.cols {
-			copy(dst[i*a.cols+k*ld:][:rows], a.f32[i+k*a.colStride:])
-		}
+		p.near(dst[i*a.cols:], roundUp(rows, maxM), a.slice(i, i+rows, 0, a.cols))
 	}
 }
 

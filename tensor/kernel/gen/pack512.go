@@ -37,12 +37,10 @@ func (s source) writes() string {
 }
 
 func pack512() {
-	transpose("packARows", floats, tile512)
 	transpose("packAWideRows", widened, tile512)
 	transpose("packANearRows", nearest, tile512)
 	transpose("packAPairRows", halves, tile512)
 	transpose("packARoundRows", rounded, tile512)
-	packACols512("packACols", floats)
 	packACols512("packAWideCols", widened)
 	packACols512("packANearCols", nearest)
 	packPairs512("packAPairCols", halves, tile512, 1)
@@ -50,6 +48,7 @@ func pack512() {
 	transpose("packBCols", floats, 16)
 	transpose("packBPairCols", halves, 16)
 	transpose("packBRoundCols", rounded, 16)
+	copyRows512()
 	packBRows512("packBRows2", 2)
 	packBRows512("packBRows", 1)
 	packPairs512("packBPairRows", halves, 32, 1)
@@ -258,6 +257,45 @@ func columns512(n int) (kc, s, ld reg.GPPhysical, d []reg.GPPhysical) {
 	SHRQ(Imm(16), reg.RDI)
 	KMOVW(reg.EDI, reg.K2)
 	return kc, s, ld, d
+}
+
+// copyRows512 copies n rows of cols floats, ld bytes apart, to rows that are to bytes apart. It asks for rows ahead: the next
+// may lie on another page, where nothing fetches it by itself.
+func copyRows512() {
+	fn("copyRows", "func(n int, src *float32, ld, cols int, dst *float32, to int)")
+	n, s, ld, d, to, i, cols, t := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI, reg.RDI, reg.R8, reg.R9
+	Load(Param("n"), n)
+	Load(Param("src"), s)
+	Load(Param("ld"), ld)
+	Load(Param("cols"), cols)
+	Load(Param("dst"), d)
+	Load(Param("to"), to)
+	MOVQ(cols, i)
+	ANDQ(Imm(15), i)
+	kMask(i, t, reg.K1)
+	ANDQ(I8(-16), cols)
+	SHLQ(Imm(2), cols)
+	Label("row")
+	XORQ(i, i)
+	LEAQ(Mem{Base: s, Index: ld, Scale: 8}, t)
+	CMPQ(i, cols)
+	JGE(LabelRef("tail"))
+	Label("loop")
+	PREFETCHT0(Mem{Base: t, Index: i, Scale: 1})
+	VMOVUPS(Mem{Base: s, Index: i, Scale: 1}, z[0])
+	VMOVUPS(z[0], Mem{Base: d, Index: i, Scale: 1})
+	ADDQ(Imm(64), i)
+	CMPQ(i, cols)
+	JL(LabelRef("loop"))
+	Label("tail")
+	PREFETCHT0(Mem{Base: t, Index: i, Scale: 1})
+	VMOVUPS_Z(Mem{Base: s, Index: i, Scale: 1}, reg.K1, z[0])
+	VMOVUPS(z[0], reg.K1, Mem{Base: d, Index: i, Scale: 1})
+	ADDQ(ld, s)
+	ADDQ(to, d)
+	DECQ(n)
+	JNE(LabelRef("row"))
+	ret()
 }
 
 // packBRows512 copies kc rows into n panels of 32 columns.
