@@ -35,7 +35,7 @@ func (a *app) benchRecomputeCommand() *cobra.Command {
 		Short: "Measure what recomputing activations saves and costs",
 		Long: `bench recompute compares recompute policies: the bytes of activations that are saved for the backward half, and the time of a step. After
 each policy comes auto, given the saved bytes of that policy, or with --given memory its peak. All policies are open at once over the same weights and take turns, so what else
-happens on the machine meets all alike; times are medians, of ratios within a turn where two are compared.`,
+happens on the machine meets all alike. A step's time is the step undisturbed: of each instruction what a third of its times are below.`,
 		Example: `  loadline bench recompute
   loadline bench recompute --attention flash --repeat 15 --json
   loadline bench recompute --preset bench-20m --policies none,full,norm+mlp.act`,
@@ -61,11 +61,12 @@ type recomputeResult struct {
 	Attention string    `json:"attention"`
 	Threads   int       `json:"threads"`
 	Saved     mem.Bytes `json:"saved_activation_bytes"`
-	Peak      mem.Bytes `json:"peak_bytes"` // of the job, without the Go runtime
-	Seconds   float64   `json:"step_seconds"`
+	Peak      mem.Bytes `json:"peak_bytes"`   // of the job, without the Go runtime
+	Seconds   float64   `json:"step_seconds"` // undisturbed: see probe.Times
+	Median    float64   `json:"median_step_seconds"`
 	Modelled  float64   `json:"modelled_step_seconds"`
 	BytesLess float64   `json:"bytes_saved"` // of the first policy's saved activations
-	TimeMore  float64   `json:"time_added"`  // of the first policy's step, the median over turns
+	TimeMore  float64   `json:"time_added"`  // of the first policy's step
 	// Of auto: its time over that of the policy whose bytes it has.
 	Ratio         float64 `json:"time_of_policy,omitempty"`
 	ModelledRatio float64 `json:"modelled_time_of_policy,omitempty"`
@@ -144,18 +145,18 @@ func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads in
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
-	seconds, err := a.turns(rig, len(all), b.repeat)
+	times, err := a.turns(rig, len(all), b.repeat)
 	if err != nil {
 		return nil, err
 	}
 	for i := range results {
 		r, j := &results[i], rig.Job(i)
 		r.Attention, r.Threads, r.Saved, r.Peak, r.Modelled = o.Attention, threads, j.SavedActivationBytes(), j.Promise.Memory(), j.Seconds()
-		r.Seconds = middle(seconds[i])
+		r.Seconds, r.Median = times[i].Undisturbed(), middle(times[i].Steps)
 		r.BytesLess = 1 - float64(r.Saved)/float64(results[0].Saved)
-		r.TimeMore = ratio(seconds[i], seconds[0]) - 1
+		r.TimeMore = r.Seconds/results[0].Seconds - 1
 		if i%2 == 1 {
-			r.Ratio, r.ModelledRatio, r.Chosen = ratio(seconds[i], seconds[i-1]), r.Modelled/results[i-1].Modelled, strings.Join(j.Step.Notes, "; ")
+			r.Ratio, r.ModelledRatio, r.Chosen = r.Seconds/results[i-1].Seconds, r.Modelled/results[i-1].Modelled, strings.Join(j.Step.Notes, "; ")
 		}
 	}
 	a.printRecompute(results, o.Machine)
@@ -163,34 +164,27 @@ func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads in
 }
 
 // turns makes n steps of each setting, one of each in turn, after one that is not counted.
-func (a *app) turns(rig *probe.Rig, settings, n int) ([][]float64, error) {
+func (a *app) turns(rig *probe.Rig, settings, n int) ([]probe.Times, error) {
 	bar := a.newProgress("turn", int64(n+1), 0)
 	defer bar.close()
-	seconds := make([][]float64, settings)
+	times := make([]probe.Times, settings)
 	for turn := range n + 1 {
 		begin := time.Now()
 		for k := range settings {
 			i := (k + turn) % settings // so that none is always the first
-			d, err := rig.Step(i)
+			var err error
+			if turn == 0 {
+				_, err = rig.Step(i)
+			} else {
+				err = times[i].Add(rig, i)
+			}
 			if err != nil {
 				return nil, err
-			}
-			if turn > 0 {
-				seconds[i] = append(seconds[i], d.Seconds())
 			}
 		}
 		bar.set(int64(turn+1), time.Since(begin), "", "")
 	}
-	return seconds, nil
-}
-
-// ratio is the median of x over y, turn by turn.
-func ratio(x, y []float64) float64 {
-	var all []float64
-	for i := range x {
-		all = append(all, x[i]/y[i])
-	}
-	return middle(all)
+	return times, nil
 }
 
 // printRecompute prints the table for people.

@@ -112,6 +112,35 @@ func (r *Rig) Watch(i int, f func(p *compile.Program, in *compile.Instr, d time.
 	return nil
 }
 
+// Times are how long the steps of one setting took, and each of their instructions.
+type Times struct {
+	Steps  []float64   // seconds
+	instrs [][]float64 // by instruction, in order of execution
+}
+
+// Add makes a step of setting i and adds its times.
+func (t *Times) Add(r *Rig, i int) error {
+	begin, at := time.Now(), 0
+	err := r.Watch(i, func(_ *compile.Program, _ *compile.Instr, d time.Duration) {
+		if len(t.Steps) == 0 {
+			t.instrs = append(t.instrs, nil)
+		}
+		t.instrs[at] = append(t.instrs[at], d.Seconds())
+		at++
+	})
+	t.Steps = append(t.Steps, time.Since(begin).Seconds())
+	return err
+}
+
+// Undisturbed is a step's seconds if nothing else ran: of every instruction what a third of its times are below. Something
+// that takes the processor away for a moment meets a few instructions of a step, and seldom the same ones of the next.
+func (t *Times) Undisturbed() (sum float64) {
+	for _, x := range t.instrs {
+		sum += undisturbed(slices.Clone(x))
+	}
+	return sum
+}
+
 // Close releases everything.
 func (r *Rig) Close() error { return r.session.Close() }
 

@@ -149,7 +149,7 @@ func packBRoundColsAVX512(kc int, src *float32, ld int, lines int, dst *uint32)
 func copyRowsAVX512(n int, src *float32, ld int, cols int, dst *float32, to int)
 
 //go:noescape
-func packBRows2AVX512(kc int, src *float32, ld int, dst *float32, stride int)
+func packBPanelsAVX512(kc int, src *float32, ld int, n int, dst *float32, stride int)
 
 //go:noescape
 func packBRowsAVX512(kc int, src *float32, ld int, cols int, dst *float32)

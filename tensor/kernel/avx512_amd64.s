@@ -13923,7 +13923,7 @@ TEXT ·copyRowsAVX512(SB), NOSPLIT, $0-48
 
 row:
 	XORQ DI, DI
-	LEAQ (BX)(CX*8), R9
+	LEAQ (BX)(CX*4), R9
 	CMPQ DI, R8
 	JGE  tail
 
@@ -13946,34 +13946,36 @@ tail:
 	VZEROUPPER
 	RET
 
-// func packBRows2AVX512(kc int, src *float32, ld int, dst *float32, stride int)
+// func packBPanelsAVX512(kc int, src *float32, ld int, n int, dst *float32, stride int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·packBRows2AVX512(SB), NOSPLIT, $0-40
+TEXT ·packBPanelsAVX512(SB), NOSPLIT, $0-48
 	MOVQ kc+0(FP), AX
 	MOVQ src+8(FP), BX
 	MOVQ ld+16(FP), CX
-	MOVQ dst+24(FP), R8
-	MOVQ stride+32(FP), SI
-	LEAQ (R8)(SI*1), R9
+	MOVQ n+24(FP), SI
+	MOVQ dst+32(FP), DX
+	MOVQ stride+40(FP), DI
+
+row:
+	MOVQ BX, R8
+	MOVQ DX, R9
+	MOVQ SI, R10
 
 loop:
-	PREFETCHT0 (BX)(CX*8)
-	PREFETCHT0 64(BX)(CX*8)
-	VMOVUPS    (BX), Z0
-	VMOVUPS    64(BX), Z1
-	VMOVUPS    Z0, (R8)
-	VMOVUPS    Z1, 64(R8)
-	SUBQ       $-128, R8
-	PREFETCHT0 128(BX)(CX*8)
-	PREFETCHT0 192(BX)(CX*8)
-	VMOVUPS    128(BX), Z0
-	VMOVUPS    192(BX), Z1
+	PREFETCHT0 (R8)(CX*4)
+	PREFETCHT0 64(R8)(CX*4)
+	VMOVUPS    (R8), Z0
+	VMOVUPS    64(R8), Z1
 	VMOVUPS    Z0, (R9)
 	VMOVUPS    Z1, 64(R9)
-	SUBQ       $-128, R9
-	ADDQ       CX, BX
-	DECQ       AX
+	SUBQ       $-128, R8
+	ADDQ       DI, R9
+	DECQ       R10
 	JNE        loop
+	ADDQ       CX, BX
+	SUBQ       $-128, DX
+	DECQ       AX
+	JNE        row
 	VZEROUPPER
 	RET
 

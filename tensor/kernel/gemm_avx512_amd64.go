@@ -100,12 +100,12 @@ func packBAVX512(dst []float32, b operand, stride int) {
 	kc := b.rows
 	switch {
 	case b.colStride == 1:
-		j := 0
-		for ; j+2*n <= b.cols; j += 2 * n {
-			packBRows2AVX512(kc, &b.f32[j], 4*b.rowStride, &dst[j/n*stride], 4*stride)
+		j := b.cols / n * n
+		if j > 0 {
+			packBPanelsAVX512(kc, &b.f32[0], 4*b.rowStride, j/n, &dst[0], 4*stride)
 		}
-		for ; j < b.cols; j += n {
-			packBRowsAVX512(kc, &b.f32[j], 4*b.rowStride, min(n, b.cols-j), &dst[j/n*stride])
+		if j < b.cols {
+			packBRowsAVX512(kc, &b.f32[j], 4*b.rowStride, b.cols-j, &dst[j/n*stride])
 		}
 	case b.rowStride == 1:
 		for j := 0; j < b.cols; j += n / 2 { // half a panel a call

@@ -83,7 +83,7 @@ const (
 func GemmWorkspace(m, n, k int) int {
 	const align = 16 // the parts start on 64 bytes
 	k = max(k, minK)
-	packed := func(rows, steps int) int { return roundUp(min(m, rows), maxM) / minM * (min(k, steps)*minM + padA) }
+	packed := func(rows, steps int) int { return nearLD(min(m, rows)) / minM * (min(k, steps)*minM + padA) }
 	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB))
 	b := roundUp(min(n, blockN), maxN) * min(k, maxKB)
 	wide := roundUp(min(k, packKB), 2) * maxN
@@ -298,7 +298,7 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 		return a
 	}
 	if p.copies(a) {
-		p.copyCols(dst, a)
+		p.near(dst, nearLD(a.rows), a)
 		return operand{rows: a.rows}
 	}
 	if p.tiles != nil {
@@ -313,17 +313,12 @@ func (p *product) packBlockA(dst []float32, a operand) operand {
 	return operand{}
 }
 
-// copies tells whether copyCols is for a.
+// copies tells whether near is for a.
 func (p *product) copies(a operand) bool { return p.near != nil && a.half == nil && a.rowStride == 1 }
 
-// copyCols makes each blockM rows of a, whose columns lie in memory, one block of such columns: a tile then meets its
-// lines near each other, where columns a power of two apart share a few sets of the cache.
-func (p *product) copyCols(dst []float32, a operand) {
-	for i := 0; i < a.rows; i += blockM {
-		rows := min(blockM, a.rows-i)
-		p.near(dst[i*a.cols:], roundUp(rows, maxM), a.slice(i, i+rows, 0, a.cols))
-	}
-}
+// nearLD is how far apart near puts columns of so many rows: an odd number of 48 bytes, for columns that are a multiple of a
+// power of two apart share a few sets of the cache.
+func nearLD(rows int) int { return ((rows+maxM-1)/maxM | 1) * maxM }
 
 // block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
 // tiles take from and out.
@@ -352,8 +347,7 @@ func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w
 func (p *product) left(w *work, inner, i int) (a lhs, next int) {
 	switch o := &w.lhs; {
 	case o.f32 == nil && o.rows > 0: // copied
-		from := i / blockM * blockM
-		return lhs{w.a[from*inner+i-from:], roundUp(min(blockM, o.rows-from), maxM), false}, p.m
+		return lhs{w.a[i:], nearLD(o.rows), false}, p.m
 	case o.f32 == nil:
 		pa := inner*p.m + padA
 		return lhs{w.a[i/p.m*pa:], p.m, false}, pa

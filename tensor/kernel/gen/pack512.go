@@ -49,8 +49,8 @@ func pack512() {
 	transpose("packBPairCols", halves, 16)
 	transpose("packBRoundCols", rounded, 16)
 	copyRows512()
-	packBRows512("packBRows2", 2)
-	packBRows512("packBRows", 1)
+	packBPanels512()
+	packBRows512()
 	packPairs512("packBPairRows", halves, 32, 1)
 	packPairs512("packBPairRows4", halves, 32, 4)
 	packPairs512("packBRoundRows", rounded, 32, 1)
@@ -277,7 +277,7 @@ func copyRows512() {
 	SHLQ(Imm(2), cols)
 	Label("row")
 	XORQ(i, i)
-	LEAQ(Mem{Base: s, Index: ld, Scale: 8}, t)
+	LEAQ(Mem{Base: s, Index: ld, Scale: 4}, t)
 	CMPQ(i, cols)
 	JGE(LabelRef("tail"))
 	Label("loop")
@@ -298,29 +298,50 @@ func copyRows512() {
 	ret()
 }
 
-// packBRows512 copies kc rows into n panels of 32 columns.
-func packBRows512(name string, n int) {
-	if n == 1 {
-		fn(name, "func(kc int, src *float32, ld, cols int, dst *float32)")
-	} else {
-		fn(name, "func(kc int, src *float32, ld int, dst *float32, stride int)")
-	}
-	kc, s, ld, d := columns512(n)
+// packBPanels512 copies kc rows into n panels of 32 columns, stride bytes apart: row after row, since neighbours in memory come
+// faster than lines from many pages. It asks for what lies four rows ahead.
+func packBPanels512() {
+	fn("packBPanels", "func(kc int, src *float32, ld, n int, dst *float32, stride int)")
+	kc, s, ld, n, d, stride := reg.RAX, reg.RBX, reg.RCX, reg.RSI, reg.RDX, reg.RDI
+	from, to, left := reg.R8, reg.R9, reg.R10
+	Load(Param("kc"), kc)
+	Load(Param("src"), s)
+	Load(Param("ld"), ld)
+	Load(Param("n"), n)
+	Load(Param("dst"), d)
+	Load(Param("stride"), stride)
+	Label("row")
+	MOVQ(s, from)
+	MOVQ(d, to)
+	MOVQ(n, left)
 	Label("loop")
-	for i := range n {
-		if n == 1 {
-			VMOVUPS_Z(mem(s, 0), reg.K1, z[0])
-			VMOVUPS_Z(mem(s, 64), reg.K2, z[1])
-		} else {
-			PREFETCHT0(Mem{Base: s, Index: ld, Scale: 8, Disp: 128 * i})
-			PREFETCHT0(Mem{Base: s, Index: ld, Scale: 8, Disp: 128*i + 64})
-			VMOVUPS(mem(s, 128*i), z[0])
-			VMOVUPS(mem(s, 128*i+64), z[1])
-		}
-		VMOVUPS(z[0], mem(d[i], 0))
-		VMOVUPS(z[1], mem(d[i], 64))
-		SUBQ(I8(-128), d[i])
-	}
+	PREFETCHT0(Mem{Base: from, Index: ld, Scale: 4})
+	PREFETCHT0(Mem{Base: from, Index: ld, Scale: 4, Disp: 64})
+	VMOVUPS(mem(from, 0), z[0])
+	VMOVUPS(mem(from, 64), z[1])
+	VMOVUPS(z[0], mem(to, 0))
+	VMOVUPS(z[1], mem(to, 64))
+	SUBQ(I8(-128), from)
+	ADDQ(stride, to)
+	DECQ(left)
+	JNE(LabelRef("loop"))
+	ADDQ(ld, s)
+	SUBQ(I8(-128), d)
+	DECQ(kc)
+	JNE(LabelRef("row"))
+	ret()
+}
+
+// packBRows512 copies kc rows of at most 32 columns into a panel.
+func packBRows512() {
+	fn("packBRows", "func(kc int, src *float32, ld, cols int, dst *float32)")
+	kc, s, ld, d := columns512(1)
+	Label("loop")
+	VMOVUPS_Z(mem(s, 0), reg.K1, z[0])
+	VMOVUPS_Z(mem(s, 64), reg.K2, z[1])
+	VMOVUPS(z[0], mem(d[0], 0))
+	VMOVUPS(z[1], mem(d[0], 64))
+	SUBQ(I8(-128), d[0])
 	ADDQ(ld, s)
 	DECQ(kc)
 	JNE(LabelRef("loop"))
