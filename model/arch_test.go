@@ -59,14 +59,20 @@ func loadArch(t testing.TB, name string) archCase {
 // logitsAbs is the bound on |got−want| of logits in float32.
 const logitsAbs = 2e-4
 
-// Logits of a serving pass, in two chunks of every sequence, are those of transformers, on both devices.
+// Logits of serving passes are those of transformers, on both devices, and the same bits however sequences are cut.
 func TestArchitecturesServe(t *testing.T) {
 	for _, name := range arches(t) {
 		t.Run(name, func(t *testing.T) {
 			a := loadArch(t, name)
 			want, _ := a.want.F32("logits")
 			for _, dev := range []device.Device{ref.New(ref.F32), cpu.New(cpu.Options{Set: kernel.Best(), Threads: 2})} {
-				diff, at := golden.MaxDiff(a.serve(t, dev), want)
+				got := a.serve(t, dev, a.seq)
+				for _, chunk := range []int{1, 5} {
+					if !slices.Equal(a.serve(t, dev, chunk), got) {
+						t.Errorf("%s: other logits in chunks of %d tokens", dev.Name(), chunk)
+					}
+				}
+				diff, at := golden.MaxDiff(got, want)
 				if !(diff <= logitsAbs) {
 					t.Errorf("%s: logit %d is off by %.3g, want at most %.1g", dev.Name(), at, diff, logitsAbs)
 				}
@@ -76,8 +82,8 @@ func TestArchitecturesServe(t *testing.T) {
 	}
 }
 
-// serve is the logits of all tokens.
-func (a archCase) serve(t *testing.T, dev device.Device) []float32 {
+// serve is the logits of all tokens, of every sequence chunk tokens in a pass.
+func (a archCase) serve(t *testing.T, dev device.Device, chunk int) []float32 {
 	o := PassOptions{Name: "pass", MaxRows: a.seqs * a.seq, MaxOuts: a.seqs * a.seq, MaxSeqs: a.seqs, BlockSize: 4, Context: a.seq}
 	o.Blocks = a.seqs * o.TableWidth()
 	g, err := PassGraph(a.c, o)
@@ -92,10 +98,10 @@ func (a archCase) serve(t *testing.T, dev device.Device) []float32 {
 	}
 	r.ints(TableInput, table...)
 	out := make([]float32, len(a.tokens)*a.c.VocabSize)
-	for _, chunk := range [][2]int{{0, 5}, {5, a.seq}} {
+	for from := 0; from < a.seq; from += chunk {
 		var ids, positions, sequences, slots, rows []int32
 		for s := range a.seqs {
-			for p := chunk[0]; p < chunk[1]; p++ {
+			for p := from; p < min(from+chunk, a.seq); p++ {
 				ids = append(ids, a.tokens[s*a.seq+p])
 				positions, sequences = append(positions, int32(p)), append(sequences, int32(s))
 				slots = append(slots, table[s*o.TableWidth()+p/4]*4+int32(p%4))
