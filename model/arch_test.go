@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/compile"
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/device/ref"
@@ -128,7 +129,7 @@ func TestArchitecturesTrain(t *testing.T) {
 	for _, name := range arches(t) {
 		t.Run(name, func(t *testing.T) {
 			a := loadArch(t, name)
-			for _, o := range []TrainOptions{{Name: "flash"}, {Name: "standard", Standard: true}} {
+			for _, o := range []TrainOptions{{Name: "flash"}, {Name: "standard", Standard: true}, {Name: "fused"}} {
 				for _, dev := range []device.Device{ref.New(ref.F32), cpu.New(cpu.Options{Set: kernel.Best(), Threads: 2})} {
 					a.train(t, dev, o)
 				}
@@ -142,6 +143,12 @@ func (a archCase) train(t *testing.T, dev device.Device, o TrainOptions) {
 	g, err := TrainGraph(a.c, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Name == "fused" {
+		g = compile.Fuse(g, compile.FuseOptions{Chunk: 128})
+		if slices.ContainsFunc(g.Ops, func(n graph.Node) bool { return n.Op.Kind() == "crossentropy" }) {
+			t.Error("the loss head is not fused")
+		}
 	}
 	b := graph.Edit(g)
 	grads := b.Differentiate(nil, nil)
