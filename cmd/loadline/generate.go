@@ -11,9 +11,11 @@ import (
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/mem"
+	"loadline/model"
 	"loadline/model/tokenizer"
 	"loadline/serve"
 	"loadline/serve/sample"
+	"loadline/serve/sched"
 	"loadline/tensor/kernel"
 	"loadline/train/checkpoint"
 )
@@ -27,6 +29,8 @@ type generateDocument struct {
 	Finish          string  `json:"finish"` // stop, length or interrupted
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Context         int     `json:"context"`
+
+	Logprobs []tokenLogprobs `json:"logprobs,omitempty"` // with --logprobs, of every new token
 }
 
 // generation is one call of generate.
@@ -36,6 +40,8 @@ type generation struct {
 	model  *checkpoint.Model
 	tok    *tokenizer.Tokenizer
 	prompt []int32
+	params sample.Params
+	ends   []int32 // tokens that end the text
 	job    *serve.Job
 	dev    device.Device
 }
@@ -101,9 +107,8 @@ func (g *generation) plan(limit mem.Bytes) error {
 	if err := o.Validate(); err != nil {
 		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
-	p := g.params()
-	if err := p.Validate(o.Config.VocabSize); err != nil {
-		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "sample: "))
+	if err := g.choose(o.Config); err != nil {
+		return err
 	}
 	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
 	job, err := serve.Plan(o, g.dev)
@@ -147,8 +152,14 @@ func (g *generation) refuse(limit mem.Bytes, err error) error {
 	}))
 }
 
-func (g *generation) params() sample.Params {
-	return sample.Params{Temperature: float32(g.temperature), TopK: g.topK, TopP: float32(g.topP), Seed: g.a.seed}
+// choose settles how tokens are chosen and what ends the text.
+func (g *generation) choose(c model.Config) (err error) {
+	if g.ends, err = g.samplingFlags.ends(int32s(c.EOSTokenIDs), g.tok, c.VocabSize); err != nil {
+		return err
+	}
+	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)
+	g.params.Logprobs, g.params.TopLogprobs = g.logprobs >= 0, min(max(g.logprobs, 0), c.VocabSize)
+	return err
 }
 
 // run generates.
@@ -193,17 +204,13 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 		_, err := out.Write(text)
 		return err
 	}
-	ends := map[int32]bool{}
-	var stops []int32
-	for _, id := range g.model.Config.EOSTokenIDs {
-		if id >= 0 {
-			ends[int32(id)], stops = true, append(stops, int32(id))
-		}
-	}
-	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params(), MaxTokens: g.maxTokens, Stop: stops}
+	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params, MaxTokens: g.maxTokens, Stop: g.ends}
 	_, err := e.Generate(ctx, request, func(x serve.Event) error {
 		d.TokenIDs = append(d.TokenIDs, x.Token)
-		if ends[x.Token] {
+		if g.logprobs >= 0 {
+			d.Logprobs = append(d.Logprobs, logprobsOf(&x, g.tok))
+		}
+		if x.Finished == sched.Stop {
 			d.Finish = "stop"
 			return nil
 		}
@@ -242,6 +249,9 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 
 // finish prints the document, or for people what it took.
 func (g *generation) finish(d *generateDocument) error {
+	if g.logprobs >= 0 {
+		printLogprobs(g.a.text(), d.Logprobs)
+	}
 	if !g.a.quiet {
 		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
 			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
