@@ -12,6 +12,7 @@ import (
 	"loadline/cost"
 	"loadline/device"
 	"loadline/device/cpu"
+	"loadline/device/far"
 	"loadline/device/ref"
 	"loadline/mem"
 	"loadline/model"
@@ -173,7 +174,7 @@ func TestLikeTraining(t *testing.T) {
 					copy(w, begins)
 					want += trained(t, tiny(kind), w, map[Rule]int{Half: 13, All: 1}[rule])
 				}
-				for _, dev := range []device.Device{ref.New(ref.F32), newCPU(1)} {
+				for _, dev := range []device.Device{ref.New(ref.F32), newCPU(1), far.New(cpu.Options{Threads: 2, Set: kernel.Best()})} {
 					r := open(t, dev, Options{Config: tiny(kind), Context: context, Chunk: 7}, "")
 					got := score(t, r, rule, begins, ids, 10)
 					if got.Windows != 3 || got.Tokens != 3*int64(rule.Scored(context)) {

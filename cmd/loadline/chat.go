@@ -324,7 +324,7 @@ func (x *chatting) answer(e *serve.Engine, user string) error {
 		x.a.say("[%s, %.1f tokens/s, %d of %d of the context]\n", count(len(reply.TokenIDs), "token"), float64(len(reply.TokenIDs))/max(took, 1e-9),
 			len(prompt)+len(reply.TokenIDs), x.doc.Context)
 	}
-	return x.a.log.write("turn", map[string]any{"prompt_tokens": len(prompt), "tokens": len(reply.TokenIDs), "finish": reply.Finish, "seconds": took})
+	return x.a.log.write("turn", map[string]any{"prompt_tokens": len(prompt), "cached_tokens": reply.CachedTokens, "tokens": len(reply.TokenIDs), "finish": reply.Finish, "seconds": took})
 }
 
 // reply generates the answer to a prompt; its text goes out as it comes.
@@ -338,7 +338,7 @@ func (x *chatting) reply(ctx context.Context, e *serve.Engine, prompt []int32, m
 		ID: "chat", Prompt: prompt, Params: x.params, MaxTokens: min(x.maxTokens, x.doc.Context-len(prompt)), Stop: x.ends,
 	}
 	_, err := e.Generate(ctx, request, func(ev serve.Event) error {
-		m.TokenIDs = append(m.TokenIDs, ev.Token)
+		m.TokenIDs, m.CachedTokens = append(m.TokenIDs, ev.Token), ev.Cached
 		if ev.Finished == sched.Stop {
 			m.Finish = "stop"
 			return nil

@@ -18,6 +18,7 @@ type chatMessage struct {
 	// Of replies.
 	TokenIDs     []int32 `json:"token_ids,omitempty"`
 	PromptTokens int     `json:"prompt_tokens,omitempty"` // of the whole prompt that it is the answer to
+	CachedTokens int     `json:"cached_tokens,omitempty"` // of these, computed in earlier turns
 	Finish       string  `json:"finish,omitempty"`        // stop, length or interrupted
 }
 
@@ -51,11 +52,17 @@ func (e *longMessageError) Advice() string {
 }
 
 // prompt is the tokens of the conversation with the user's next message. It leaves out as many of the oldest turns as it has to, for good,
-// and returns how many.
+// and returns how many. A message that fails leaves the conversation as it was.
 func (c *conversation) prompt(user string) (ids []int32, dropped int, err error) {
+	whole := c.turns
+	defer func() {
+		if err != nil {
+			c.turns, dropped = whole, 0
+		}
+	}()
 	for {
 		if ids, err = c.render(user); err != nil {
-			return nil, dropped, err
+			return nil, 0, err
 		}
 		switch {
 		case len(ids) <= c.context-c.reserve:
@@ -66,7 +73,7 @@ func (c *conversation) prompt(user string) (ids []int32, dropped int, err error)
 		case len(ids) < c.context:
 			return ids, dropped, nil
 		default:
-			return nil, dropped, &longMessageError{len(ids), c.context}
+			return nil, 0, &longMessageError{len(ids), c.context}
 		}
 	}
 }
