@@ -125,14 +125,14 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = closeServed(m, err) }()
-	o := eval.Options{Config: m.config, Memory: limit, Chunk: 1, Outs: 1, BlockSize: b.blockSize}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	o := eval.Options{Config: m.Config, Memory: limit, Chunk: 1, Outs: 1, BlockSize: b.blockSize, Runtime: eval.DefaultRuntime + m.HeapBytes()}
 	for _, t := range tests {
 		o.Context = max(o.Context, t.depth+t.tokens)
 		if !t.single || t.depth > 0 {
 			o.Chunk = b.prefillRows
 		}
-		if p := m.config.MaxPositionEmbeddings; t.depth+t.tokens > p {
+		if p := m.Config.MaxPositionEmbeddings; t.depth+t.tokens > p {
 			return usage(fmt.Sprintf("%d tokens at most, depth included", p), "%s: the model has %d positions", t, p)
 		}
 	}
@@ -144,12 +144,12 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	}
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	r, err := eval.New(job, dev, device.Env{Ledger: ledger}, m.source)
+	r, err := eval.New(job, dev, device.Env{Ledger: ledger}, m.Source)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.config.Params(), Repeat: b.repeat}
+	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.Config.Params(), Repeat: b.repeat}
 	if err := a.timeModel(r, tests, threads, d); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/chat"
 	"loadline/serve/sample"
@@ -31,6 +32,9 @@ type chatFlags struct {
 
 // defaultChatContext is the context of a chat where neither flag nor model say less.
 const defaultChatContext = 4096
+
+// maxTemplateFile is the longest template that is read.
+const maxTemplateFile = 1 << 20
 
 // leastChatContext is the smallest context that chat takes by itself where memory holds no more.
 const leastChatContext = 128
@@ -93,7 +97,7 @@ type chatDocument struct {
 type chatting struct {
 	*chatFlags
 	a      *app
-	model  *servedModel
+	model  *weights.Model
 	tok    *tokenizer.Tokenizer
 	job    *serve.Job
 	dev    device.Device
@@ -119,7 +123,7 @@ func (a *app) chat(f *chatFlags) (err error) {
 	if x.model, err = openServed(f.model); err != nil {
 		return err
 	}
-	defer func() { err = closeServed(x.model, err) }()
+	defer func() { err = errors.Join(err, x.model.Close()) }()
 	if err := x.prepare(limit); err != nil {
 		return err
 	}
@@ -132,29 +136,26 @@ func (a *app) chat(f *chatFlags) (err error) {
 
 // prepare reads what a chat needs besides weights.
 func (x *chatting) prepare(limit mem.Bytes) (err error) {
-	if x.tok, err = x.model.tokenizer(limit); err != nil {
+	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
 	x.conv = conversation{tok: x.tok, system: x.chatFlags.system}
-	text, ok, err := x.model.template()
+	text, ok := x.model.Template()
 	if x.chatFlags.template != "" {
-		var p []byte
-		p, err = regular.ReadAll(x.chatFlags.template, maxTokenizerConfig)
+		p, err := regular.ReadAll(x.chatFlags.template, maxTemplateFile)
+		if err != nil {
+			return fmt.Errorf("--chat-template: %w", err)
+		}
 		text, ok = string(p), true
 	}
-	if err != nil {
-		return err
-	}
 	if !ok {
-		return advise(fmt.Errorf("%s has no chat template", x.model.path), "loadline generate goes on from a text; or --chat-template FILE")
+		return advise(fmt.Errorf("%s has no chat template", x.model.Path), "loadline generate goes on from a text; or --chat-template FILE")
 	}
 	if x.conv.template, err = chat.Parse(text); err != nil {
 		return advise(err, "--chat-template FILE, with a template that can be read")
 	}
-	if x.conv.tokens, err = templateTokens(x.model, x.tok); err != nil {
-		return err
-	}
-	vocab := x.model.config.VocabSize
+	x.conv.tokens = templateTokens(x.model, x.tok)
+	vocab := x.model.Config.VocabSize
 	if x.ends, err = x.samplingFlags.ends(chatEnds(x.model, x.tok), x.tok, vocab); err != nil {
 		return err
 	}
@@ -164,10 +165,10 @@ func (x *chatting) prepare(limit mem.Bytes) (err error) {
 
 // plan plans the engine. A context that nobody asked for is made smaller until it fits.
 func (x *chatting) plan(limit mem.Bytes) error {
-	positions := x.model.config.MaxPositionEmbeddings
+	positions := x.model.Config.MaxPositionEmbeddings
 	o := serve.Options{
-		Config: x.model.config, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
-		Runtime: runtimeWith(x.tok),
+		Config: x.model.Config, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
+		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
@@ -197,7 +198,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 // run talks until the input ends.
 func (x *chatting) run(limit mem.Bytes) (err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.source)
+	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.Source)
 	if err != nil {
 		return err
 	}

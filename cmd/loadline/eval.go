@@ -16,6 +16,7 @@ import (
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/tensor/kernel"
 )
 
@@ -104,7 +105,7 @@ type evalDocument struct {
 type evaluation struct {
 	*evalFlags
 	a       *app
-	model   *servedModel
+	model   *weights.Model
 	tok     *tokenizer.Tokenizer
 	bos     []int32
 	job     *eval.Job
@@ -127,8 +128,8 @@ func (a *app) eval(f *evalFlags) (err error) {
 	if x.model, err = openServed(f.model); err != nil {
 		return err
 	}
-	defer func() { err = closeServed(x.model, err) }()
-	if x.tok, err = x.model.tokenizer(limit); err != nil {
+	defer func() { err = errors.Join(err, x.model.Close()) }()
+	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
 	x.bos, _ = x.tok.Frame()
@@ -144,9 +145,9 @@ func (a *app) eval(f *evalFlags) (err error) {
 
 // plan plans the runner.
 func (x *evaluation) plan(limit mem.Bytes) error {
-	positions := x.model.config.MaxPositionEmbeddings
+	positions := x.model.Config.MaxPositionEmbeddings
 	o := eval.Options{
-		Config: x.model.config, Memory: limit, Context: x.engineFlags.context, Chunk: x.prefillChunk, BlockSize: x.blockSize, Runtime: runtimeWith(x.tok),
+		Config: x.model.Config, Memory: limit, Context: x.engineFlags.context, Chunk: x.prefillChunk, BlockSize: x.blockSize, Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultWindow, positions)
@@ -203,7 +204,7 @@ var errEnough = errors.New("enough")
 // run scores the text.
 func (x *evaluation) run(limit mem.Bytes) (err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	r, err := eval.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.source)
+	r, err := eval.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.Source)
 	if err != nil {
 		return err
 	}

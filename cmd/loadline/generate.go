@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"loadline/device"
@@ -13,11 +13,11 @@ import (
 	"loadline/mem"
 	"loadline/model"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/sample"
 	"loadline/serve/sched"
 	"loadline/tensor/kernel"
-	"loadline/train/checkpoint"
 )
 
 // generateDocument is generate's document.
@@ -37,7 +37,7 @@ type generateDocument struct {
 type generation struct {
 	*generateFlags
 	a      *app
-	model  *checkpoint.Model
+	model  *weights.Model
 	tok    *tokenizer.Tokenizer
 	prompt []int32
 	params sample.Params
@@ -57,17 +57,11 @@ func (a *app) generate(g *generateFlags) (err error) {
 	}
 	planHeap(limit)
 	x := &generation{generateFlags: g, a: a}
-	if _, _, err := modelConfig(g.model); err != nil {
-		return err
-	}
-	if x.model, err = checkpoint.OpenModel(g.model); err != nil {
+	if x.model, err = openServed(g.model); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
-	if x.model.Tokenizer == "" {
-		return advise(fmt.Errorf("%s has no tokenizer.json", x.model.Path), "put the model's tokenizer.json beside its config.json")
-	}
-	if x.tok, err = loadTokenizer(x.model.Tokenizer, limit); err != nil {
+	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
 	if err := x.plan(limit); err != nil {
@@ -84,13 +78,14 @@ func (a *app) generate(g *generateFlags) (err error) {
 
 // plan encodes the prompt and plans the engine.
 func (g *generation) plan(limit mem.Bytes) error {
-	g.prompt = g.tok.Encode(g.generateFlags.prompt)
+	before, _ := g.tok.Frame() // what stands after a text ends it
+	g.prompt = append(slices.Clone(before), g.tok.Encode(g.generateFlags.prompt)...)
 	if len(g.prompt) == 0 {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
 	o := serve.Options{
 		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok),
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(),
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -119,22 +114,42 @@ func (g *generation) plan(limit mem.Bytes) error {
 	return nil
 }
 
+// modelTokenizer reads the tokenizer of an open model inside a limit.
+func modelTokenizer(m *weights.Model, limit mem.Bytes) (*tokenizer.Tokenizer, error) {
+	path, err := weights.TokenizerPath(m.Path)
+	if errors.Is(err, weights.ErrNoTokenizer) {
+		return nil, advise(fmt.Errorf("%s has no tokenizer.json", m.Path), "put the model's tokenizer.json beside its config.json")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return loadTokenizer(path, limit)
+}
+
 // runtimeWith is the Runtime line of an engine: the fixed one, and the tokenizer's tables.
 func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
 }
 
-// servingRuntime is the Runtime line of an engine of the model in a directory; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(dir string, limit mem.Bytes) (mem.Bytes, error) {
-	path := filepath.Join(dir, checkpoint.TokenizerName)
-	if dir == "" || !exists(path) {
+// servingRuntime is the Runtime line of an engine of the model at a path; one without a tokenizer, as a preset, has the fixed one.
+func servingRuntime(path string, limit mem.Bytes) (mem.Bytes, error) {
+	name, err := weights.TokenizerPath(path)
+	if path == "" || errors.Is(err, weights.ErrNoTokenizer) {
 		return serve.DefaultRuntime, nil
 	}
-	t, err := loadTokenizer(path, limit)
 	if err != nil {
 		return 0, err
 	}
-	return runtimeWith(t), nil
+	t, err := loadTokenizer(name, limit)
+	if err != nil {
+		return 0, err
+	}
+	n := runtimeWith(t)
+	if m, err := weights.Open(path); err == nil { // a plan needs no weights
+		n += m.HeapBytes()
+		return n, m.Close()
+	}
+	return n, nil
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.
@@ -154,7 +169,7 @@ func (g *generation) refuse(limit mem.Bytes, err error) error {
 
 // choose settles how tokens are chosen and what ends the text.
 func (g *generation) choose(c model.Config) (err error) {
-	if g.ends, err = g.samplingFlags.ends(int32s(c.EOSTokenIDs), g.tok, c.VocabSize); err != nil {
+	if g.ends, err = g.samplingFlags.ends(endings(g.model, g.tok), g.tok, c.VocabSize); err != nil {
 		return err
 	}
 	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)
@@ -197,7 +212,7 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 	if !g.a.json {
 		out = io.MultiWriter(&whole, g.a.out)
 	}
-	decoder := g.tok.NewDecoder()
+	decoder := g.tok.NewContinuation()
 	cut := &cutter{stops: g.stop}
 	var buf []byte
 	put := func(text []byte) error {

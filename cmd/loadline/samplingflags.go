@@ -127,14 +127,3 @@ func tokenOf(text string, t *tokenizer.Tokenizer, vocab int) (int32, error) {
 	}
 	return ids[0], nil
 }
-
-// int32s is ids as tokens, without those that are none.
-func int32s(ids []int) []int32 {
-	var out []int32
-	for _, id := range ids {
-		if id >= 0 {
-			out = append(out, int32(id))
-		}
-	}
-	return out
-}

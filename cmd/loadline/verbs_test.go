@@ -26,7 +26,7 @@ func talking(t *testing.T) string {
 	out := filepath.Join(t.TempDir(), "run")
 	document(t, &trainDocument{}, codeDone, small(t, out, "--steps", "2")...)
 	dir := filepath.Join(out, checkpoints(t, out)[0])
-	if err := os.WriteFile(filepath.Join(dir, templateName), []byte(plainTemplate), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(plainTemplate), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -126,7 +126,7 @@ func TestChatShortens(t *testing.T) {
 			t.Errorf("%v: got exit code %d and %q, want %d and %q", x.args, r.code, r.err, x.code, x.want)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, templateName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, "chat_template.jinja")); err != nil {
 		t.Fatal(err)
 	}
 	if r := piped(t, "hello", "chat", dir, "--memory", "96MiB"); r.code != codeFailed || !strings.Contains(r.err, "has no chat template") {
@@ -215,58 +215,6 @@ func TestCommands(t *testing.T) {
 	}
 	if x.conv.system != "You are brief." || len(x.conv.turns) != 0 || !strings.Contains(errs.String(), "/reset") {
 		t.Errorf("got %+v and %q", x.conv, errs.String())
-	}
-}
-
-// TestTemplates finds the template and the special tokens that a directory has.
-func TestTemplates(t *testing.T) {
-	for config, want := range map[string]string{
-		`{"chat_template":"one"}`: "one",
-		`{"chat_template":[{"name":"tools","template":"t"},{"name":"default","template":"d"}]}`: "d",
-		`{"chat_template":[{"name":"tools","template":"t"}]}`:                                   "t",
-		`{"chat_template":null}`: "", `{}`: "",
-	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, tokenizerConfigName), []byte(config), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		got, ok, err := directoryTemplate(dir)
-		if got != want || ok != (want != "") || err != nil {
-			t.Errorf("%s: got %q, %v, %v, want %q", config, got, ok, err, want)
-		}
-		if err := os.WriteFile(filepath.Join(dir, templateName), []byte("file"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if got, _, err := directoryTemplate(dir); got != "file" || err != nil {
-			t.Errorf("%s beside a file: got %q, %v", config, got, err)
-		}
-	}
-	dir := t.TempDir()
-	for _, config := range []string{`{"chat_template":3}`, `{"chat_template":[]}`, `{"bos_token":[]}`, `nonsense`} {
-		if err := os.WriteFile(filepath.Join(dir, tokenizerConfigName), []byte(config), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if got, _, err := directoryTemplate(dir); err == nil {
-			t.Errorf("%s: got %q, want an error", config, got)
-		}
-	}
-	if got, ok, err := directoryTemplate(t.TempDir()); ok || err != nil {
-		t.Errorf("nothing there: got %q, %v", got, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, tokenizerConfigName), []byte(`{"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tok, err := tokenizer.Train(strings.NewReader(""), 257, tokenizer.TrainOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &servedModel{path: dir}
-	if got, err := templateTokens(m, tok); err != nil || got["bos_token"] != "<s>" || got["eos_token"] != "</s>" {
-		t.Errorf("got %v, %v", got, err)
-	}
-	m.path, m.config.BOSTokenID = t.TempDir(), int(tok.ID("a"))
-	if got, err := templateTokens(m, tok); err != nil || got["bos_token"] != "a" || tok.EOS() >= 0 && got["eos_token"] != tok.Token(tok.EOS()) {
-		t.Errorf("of the model: got %v, %v", got, err)
 	}
 }
 
