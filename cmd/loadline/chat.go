@@ -18,7 +18,6 @@ import (
 	"loadline/serve"
 	"loadline/serve/chat"
 	"loadline/serve/sample"
-	"loadline/serve/sched"
 	"loadline/tensor/kernel"
 )
 
@@ -330,48 +329,15 @@ func (x *chatting) answer(e *serve.Engine, user string) error {
 
 // reply generates the answer to a prompt; its text goes out as it comes.
 func (x *chatting) reply(ctx context.Context, e *serve.Engine, prompt []int32, m *chatMessage, out io.Writer) error {
-	var whole strings.Builder
-	out = io.MultiWriter(&whole, out)
-	decoder, cut := x.tok.NewDecoder().SkipSpecial(), &cutter{stops: x.stop}
-	m.Finish = "length"
-	var buf []byte
+	s := &textStream{decoder: x.tok.NewDecoder().SkipSpecial(), cut: cutter{stops: x.stop}, out: out}
 	request := serve.Request{
 		ID: "chat", Prompt: prompt, Params: x.params, MaxTokens: min(x.maxTokens, x.doc.Context-len(prompt)), Stop: x.ends,
 	}
-	_, err := e.Generate(ctx, request, func(ev serve.Event) error {
-		m.TokenIDs, m.CachedTokens = append(m.TokenIDs, ev.Token), ev.Cached
-		if ev.Finished == sched.Stop {
-			m.Finish = "stop"
-			return nil
-		}
-		buf = decoder.Append(buf[:0], ev.Token)
-		text, stopped := cut.add(buf)
-		if _, err := out.Write(text); err != nil {
-			return err
-		}
-		if stopped {
-			m.Finish = "stop"
-			return errStopped
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errStopped):
-		err = nil
-	case errors.Is(err, context.Canceled):
-		m.Finish, err = "interrupted", nil
-	}
+	err := s.run(ctx, e, request, func(ev *serve.Event) { m.CachedTokens = ev.Cached })
 	if err != nil {
 		return err
 	}
-	text, stopped := cut.add(decoder.Flush(buf[:0]))
-	if !stopped && !cut.stopped {
-		text = append(text, cut.rest()...)
-	}
-	if _, err := out.Write(text); err != nil {
-		return err
-	}
-	m.Content = whole.String()
+	m.TokenIDs, m.Content, m.Finish = s.ids, s.text.String(), s.finish
 	_, err = fmt.Fprintln(out)
 	return err
 }

@@ -16,7 +16,6 @@ import (
 	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/sample"
-	"loadline/serve/sched"
 	"loadline/tensor/kernel"
 )
 
@@ -187,7 +186,7 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	ctx, stop := g.a.interruptible("finishing the token; once more to stop at once")
 	defer stop()
-	d := &generateDocument{TokenIDs: []int32{}, PromptTokens: len(g.prompt), Context: g.job.Options.Context, Finish: "length"}
+	d := &generateDocument{PromptTokens: len(g.prompt), Context: g.job.Options.Context}
 	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
 		return nil, err
 	}
@@ -202,61 +201,24 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	return d, e.Check()
 }
 
-// errStopped ends a request at a stop text.
-var errStopped = errors.New("stop text")
-
 // stream runs the request; text goes out as it comes, unless a document does.
 func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDocument) error {
-	var whole strings.Builder
-	out := io.Writer(&whole)
-	if !g.a.json {
-		out = io.MultiWriter(&whole, g.a.out)
+	out := g.a.out
+	if g.a.json {
+		out = io.Discard
 	}
-	decoder := g.tok.NewContinuation()
-	cut := &cutter{stops: g.stop}
-	var buf []byte
-	put := func(text []byte) error {
-		_, err := out.Write(text)
-		return err
-	}
+	s := &textStream{decoder: g.tok.NewContinuation(), cut: cutter{stops: g.stop}, out: out}
 	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params, MaxTokens: g.maxTokens, Stop: g.ends}
-	_, err := e.Generate(ctx, request, func(x serve.Event) error {
-		d.TokenIDs = append(d.TokenIDs, x.Token)
+	err := s.run(ctx, e, request, func(x *serve.Event) {
 		if g.logprobs >= 0 {
-			d.Logprobs = append(d.Logprobs, logprobsOf(&x, g.tok))
+			d.Logprobs = append(d.Logprobs, logprobsOf(x, g.tok))
 		}
-		if x.Finished == sched.Stop {
-			d.Finish = "stop"
-			return nil
-		}
-		buf = decoder.Append(buf[:0], x.Token)
-		text, stopped := cut.add(buf)
-		if err := put(text); err != nil {
-			return err
-		}
-		if stopped {
-			d.Finish = "stop"
-			return errStopped
-		}
-		return nil
 	})
-	switch {
-	case errors.Is(err, errStopped):
-		err = nil
-	case errors.Is(err, context.Canceled):
-		d.Finish, err = "interrupted", nil
-	}
 	if err != nil {
 		return err
 	}
-	text, stopped := cut.add(decoder.Flush(buf[:0]))
-	if !stopped && !cut.stopped {
-		text = append(text, cut.rest()...)
-	}
-	if err := put(text); err != nil {
-		return err
-	}
-	if d.Text = whole.String(); !g.a.json {
+	d.TokenIDs, d.Text, d.Finish = nonNil(s.ids), s.text.String(), s.finish
+	if !g.a.json {
 		_, err = fmt.Fprintln(g.a.out)
 	}
 	return err
