@@ -22,6 +22,7 @@ import (
 	"loadline/cost"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/dtype"
 )
 
 // Values that options take where they are 0.
@@ -34,7 +35,8 @@ const (
 // Options shape a Runner.
 type Options struct {
 	Config model.Config
-	Memory mem.Bytes // bound on the peak of the process; 0 is none
+	Types  map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
+	Memory mem.Bytes             // bound on the peak of the process; 0 is none
 
 	Context   int // tokens of the sequence
 	Chunk     int // rows of a pass; 0 is DefaultChunk. Never more than Context
@@ -100,5 +102,6 @@ func (o Options) width() int { return (o.Context + o.BlockSize - 1) / o.BlockSiz
 func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.Chunk, MaxOuts: o.Outs, MaxSeqs: 1, Blocks: o.width(), BlockSize: o.BlockSize, Context: o.Context,
+		Types: o.Types,
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // Names of what only a serving pass has.
@@ -30,6 +31,8 @@ type PassOptions struct {
 	BlockSize int // tokens a block
 	Context   int // tokens of the longest sequence
 	MaxCopies int // block copies before a pass; 0 leaves the input out
+
+	Types map[string]dtype.Type // how weights are stored, by name; those absent in f32
 }
 
 // TableWidth is the number of blocks that the longest sequence has.
@@ -59,6 +62,9 @@ func (o PassOptions) Validate(c Config) error {
 	if slots := int64(o.Blocks) * int64(o.BlockSize); slots >= 1<<31 {
 		return fmt.Errorf("model: %d key/value slots: want less than 2³¹", slots)
 	}
+	if err := c.CheckTypes(o.Types); err != nil {
+		return err
+	}
 	if c.ModelType == GPT2 && o.Context > c.MaxPositionEmbeddings {
 		return fmt.Errorf("model: context %d: the model has %d positions", o.Context, c.MaxPositionEmbeddings)
 	}
@@ -74,6 +80,7 @@ func PassGraph(c Config, o PassOptions) (*graph.Graph, error) {
 	}
 	spec := graph.AttentionSpec{Block: o.BlockSize, Context: o.Context}
 	d := newDecoder(c, o.Name, graph.Bounds{Rows: o.MaxRows, Outs: o.MaxOuts}, spec)
+	d.stored(o.Types)
 	pool := graph.F(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
 	pools := make([][2]graph.Value, c.NumLayers)
 	for i := range pools {

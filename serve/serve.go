@@ -26,6 +26,7 @@ import (
 	"loadline/model"
 	"loadline/serve/kvcache"
 	"loadline/serve/sched"
+	"loadline/tensor/dtype"
 )
 
 // Values that options take where they are 0.
@@ -45,6 +46,8 @@ type Options struct {
 	BlockSize    int // tokens in a KV block; 0 is DefaultBlockSize
 	PrefillChunk int // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
 	Blocks       int // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
+
+	Types map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
 
 	NoCache  bool      // do not keep blocks for later requests with the same prefix
 	HashSeed uint64    // a secret keeps clients from aiming prompts at one bucket of the prefix cache
@@ -124,7 +127,7 @@ func (o Options) maxCopies() int {
 func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
-		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(),
+		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(), Types: o.Types,
 	}
 }
 

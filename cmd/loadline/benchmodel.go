@@ -126,7 +126,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	o := eval.Options{Config: m.Config, Memory: limit, Chunk: 1, Outs: 1, BlockSize: b.blockSize, Runtime: eval.DefaultRuntime + m.HeapBytes()}
+	o := eval.Options{Config: m.Config, Types: m.Types, Memory: limit, Chunk: 1, Outs: 1, BlockSize: b.blockSize, Runtime: eval.DefaultRuntime + m.HeapBytes()}
 	for _, t := range tests {
 		o.Context = max(o.Context, t.depth+t.tokens)
 		if !t.single || t.depth > 0 {

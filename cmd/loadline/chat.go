@@ -166,7 +166,7 @@ func (x *chatting) prepare(limit mem.Bytes) (err error) {
 func (x *chatting) plan(limit mem.Bytes) error {
 	positions := x.model.Config.MaxPositionEmbeddings
 	o := serve.Options{
-		Config: x.model.Config, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
+		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
 		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {

@@ -147,7 +147,7 @@ func (a *app) eval(f *evalFlags) (err error) {
 func (x *evaluation) plan(limit mem.Bytes) error {
 	positions := x.model.Config.MaxPositionEmbeddings
 	o := eval.Options{
-		Config: x.model.Config, Memory: limit, Context: x.engineFlags.context, Chunk: x.prefillChunk, BlockSize: x.blockSize, Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
+		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, Chunk: x.prefillChunk, BlockSize: x.blockSize, Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultWindow, positions)

@@ -83,7 +83,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
 	o := serve.Options{
-		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
+		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
 		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(),
 	}
 	need := len(g.prompt) + g.maxTokens

@@ -10,11 +10,7 @@ func openServed(path string) (*weights.Model, error) {
 	if _, _, err := modelConfig(path); err != nil {
 		return nil, err
 	}
-	m, err := weights.Open(path)
-	if err == nil {
-		m.Widen()
-	}
-	return m, err
+	return weights.Open(path)
 }
 
 // templateTokens are the special tokens that chat templates name: as the model's files name them, or else by their ids.

@@ -225,6 +225,9 @@ func (s *session[T]) span(name string, at int64, n int) (*store[T], int, error) 
 	if err != nil {
 		return nil, 0, err
 	}
+	if st.dt.Block() {
+		return nil, 0, fmt.Errorf("ref: %q of %v is filled by Restore alone", name, st.dt)
+	}
 	w := int64(st.width())
 	if at < 0 || at%w != 0 || int64(n)%w != 0 || at+int64(n) > int64(elems)*w {
 		return nil, 0, fmt.Errorf("ref: %q: bytes %d to %d are not elements of %d × %d bytes", name, at, at+int64(n), elems, w)

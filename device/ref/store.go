@@ -8,7 +8,7 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// store is the elements of a buffer: floats of any type as T, or int32s.
+// store is the elements of a buffer: floats of any type as T, those of block types widened, or int32s.
 type store[T real] struct {
 	dt dtype.Type
 	f  []T
@@ -22,6 +22,10 @@ func supported[T real](dt dtype.Type) error {
 		return nil
 	case dtype.F64:
 		if is64[T]() {
+			return nil
+		}
+	default:
+		if dt.Block() {
 			return nil
 		}
 	}
