@@ -23,7 +23,10 @@ func TestFetch(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model.safetensors")
 	c := h.client("", func(o *Options) { o.Token = h.token })
-	get := func(want string) (*Pulled, error) { return c.Fetch(t.Context(), address, path, want) }
+	get := func(want string) (*Pulled, error) {
+		defer h.busy.Wait()
+		return c.Fetch(t.Context(), address, path, want)
+	}
 	check := func(what string, r *Pulled, err error, fetched int64) {
 		t.Helper()
 		got, e := os.ReadFile(path)

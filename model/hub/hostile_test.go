@@ -245,6 +245,7 @@ func TestInterrupted(t *testing.T) {
 	if _, err := c.Pull(ctx, l); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want it interrupted", err)
 	}
+	h.busy.Wait()
 	h.dropEvery, h.hangs = 0, false
 	r, err := h.pull(h.client(cache, nil))
 	if err != nil || r.Fetched > 101_000 {

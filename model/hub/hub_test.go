@@ -44,6 +44,7 @@ type fakeHub struct {
 	chunked      bool              // no length is said
 	hub, storage *httptest.Server
 
+	busy sync.WaitGroup // handlers; nothing above changes while there are some
 	mu   sync.Mutex
 	asks []ask
 }
@@ -106,6 +107,8 @@ func (h *fakeHub) count(method, text string) (n int) {
 }
 
 func (h *fakeHub) serveHub(w http.ResponseWriter, r *http.Request) {
+	h.busy.Add(1)
+	defer h.busy.Done()
 	h.note("hub", r)
 	if h.status != nil {
 		if code := h.status(r); code != 0 {
@@ -167,6 +170,8 @@ func (h *fakeHub) serveList(w http.ResponseWriter) {
 }
 
 func (h *fakeHub) serveStorage(w http.ResponseWriter, r *http.Request) {
+	h.busy.Add(1)
+	defer h.busy.Done()
 	h.note("storage", r)
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if _, ok := h.files[name]; !ok {
@@ -237,6 +242,7 @@ func (h *fakeHub) client(cache string, change func(o *Options)) *Client {
 // pull lists and pulls.
 func (h *fakeHub) pull(c *Client) (*Pulled, error) {
 	h.t.Helper()
+	defer h.busy.Wait()
 	l, err := c.List(h.t.Context(), h.repo, "")
 	if err != nil {
 		return nil, err
