@@ -29,7 +29,7 @@ var ranks = [][]string{
 	{"tensor", "tensor/kernel"},
 	{"graph"},
 	{"cost"},
-	{"compile", "model/gguf", "model/safetensors", "model/tokenizer"},
+	{"compile", "model/gguf", "model/hub", "model/safetensors", "model/tokenizer"},
 	{"collective", "model"},
 	{"model/weights"},
 	{"collective/local", "device"},
