@@ -84,6 +84,7 @@ type Paging struct {
 
 // Attention is causal grouped-query attention by online softmax over key blocks at fixed absolute positions (arXiv
 // 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos → o (N,H·K), lse (N,H), the log of the softmax denominator.
+// Keys and values have types of their own, any of KVTypes.
 // Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone. Where the operands are narrow,
 // probabilities may be rounded to their type for the product with v, and in the gradient so may those of scores; never
 // what is summed.
@@ -100,7 +101,10 @@ func (o AttentionGrad) Attrs() string { return o.String() }
 
 func (o Attention) Outputs(in []Type) []Type {
 	o.check(in[0], in[1])
-	want(in[1] == in[2], "attention: k %v, v %v", in[1], in[2])
+	want(in[1].Shape == in[2].Shape, "attention: k %v, v %v", in[1], in[2])
+	for _, t := range in[1:3] {
+		want(o.HeadDim%t.DType.BlockElems() == 0, "attention: heads of %d are no whole blocks of %v", o.HeadDim, t)
+	}
 	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(o.Heads)}}
 }
 func (o AttentionGrad) Outputs(in []Type) []Type { return []Type{in[1], in[2], in[3]} }

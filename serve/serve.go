@@ -26,6 +26,7 @@ import (
 	"loadline/model"
 	"loadline/serve/kvcache"
 	"loadline/serve/sched"
+	"loadline/tensor/dtype"
 )
 
 // Values that options take where they are 0.
@@ -40,17 +41,21 @@ type Options struct {
 	Config model.Config
 	Memory mem.Bytes // bound on the peak of the process; 0 is none
 
-	Context      int // tokens of the longest sequence, its new ones included
-	MaxSeqs      int // sequences at a time; 0 is 1
-	BlockSize    int // tokens in a KV block; 0 is DefaultBlockSize
-	PrefillChunk int // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
-	Blocks       int // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
+	Context      int           // tokens of the longest sequence, its new ones included
+	MaxSeqs      int           // sequences at a time; 0 is 1
+	BlockSize    int           // tokens in a KV block; 0 is DefaultBlockSize
+	PrefillChunk int           // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
+	Blocks       int           // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
+	KVTypes      [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
 
 	NoCache  bool      // do not keep blocks for later requests with the same prefix
 	HashSeed uint64    // a secret keeps clients from aiming prompts at one bucket of the prefix cache
 	Runtime  mem.Bytes // reserved for the Go runtime and what the caller keeps on its heap; 0 is DefaultRuntime
 
 	Machine cost.Machine // what modelled times are for; the zero value is cost.Laptop2
+
+	Stream   bool      // Plan's: weights are read again for every pass
+	Resident mem.Bytes // Plan's: of these, what stays in memory at most, norms and biases aside
 }
 
 // filled returns o with defaults in the place of zeros.
@@ -125,6 +130,7 @@ func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
 		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(),
+		KVTypes: o.KVTypes,
 	}
 }
 

@@ -54,7 +54,7 @@ the prompt, the seed and the sampling flags alone, not on memory, threads, block
 	f.IntVar(&g.context, "context", 0, "tokens that the engine holds (default: prompt + max-tokens)")
 	f.IntVar(&g.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.IntVar(&g.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
-	f.StringVar(&g.kvType, "kv-type", "f32,f32", "number formats `K,V` of keys and values; f32 alone so far")
+	f.StringVar(&g.kvType, "kv-type", "f32,f32", kvTypesHelp)
 	f.Var(&g.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 	return c
 }
@@ -75,13 +75,12 @@ func (g *generateFlags) validate() error {
 		return usage("--block-size 16", "--block-size %d: want at least 1", g.blockSize)
 	case g.prefillChunk < 1:
 		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", g.prefillChunk)
-	case g.kvType != "f32,f32" && g.kvType != "f32":
-		return usage("--kv-type f32,f32", "--kv-type %s: only f32 is there yet", g.kvType)
 	}
 	for _, s := range g.stop {
 		if s == "" {
 			return usage("leave --stop out", "--stop: want a text")
 		}
 	}
-	return nil
+	_, err := kvTypes(g.kvType)
+	return err
 }

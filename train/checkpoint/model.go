@@ -121,7 +121,7 @@ func sameShape(a []int64, b []int) bool {
 // Has tells whether a State is a weight of the model.
 func (m *Model) Has(state string) bool { return m.params.named[state] != nil }
 
-// Source fills p with the next float32 elements of a State; it is a device.Args.Source for programs that restore each weight once.
+// Source fills p with the next float32 elements of a State; after the last one comes the first again. It is a device.Args.Source.
 func (m *Model) Source(state string, p []byte) error {
 	x := m.params.named[state]
 	if x == nil {
@@ -130,7 +130,7 @@ func (m *Model) Source(state string, p []byte) error {
 	if err := m.ReadAt(state, x.at, p); err != nil {
 		return err
 	}
-	x.at += len(p) / 4
+	x.at = (x.at + len(p)/4) % x.Elems()
 	return nil
 }
 
