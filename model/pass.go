@@ -25,14 +25,17 @@ func PoolNames(layer int) (k, v string) {
 // PassOptions shape a serving pass.
 type PassOptions struct {
 	Name      string
-	MaxRows   int           // tokens in a pass
-	MaxOuts   int           // rows that need logits
-	MaxSeqs   int           // sequences in a pass
-	Blocks    int           // KV blocks in each pool
-	BlockSize int           // tokens a block
-	Context   int           // tokens of the longest sequence
-	MaxCopies int           // block copies before a pass; 0 leaves the input out
-	KVTypes   [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
+	MaxRows   int // tokens in a pass
+	MaxOuts   int // rows that need logits
+	MaxSeqs   int // sequences in a pass
+	Blocks    int // KV blocks in each pool
+	BlockSize int // tokens a block
+	Context   int // tokens of the longest sequence
+	MaxCopies int // block copies before a pass; 0 leaves the input out
+
+	Types map[string]dtype.Type // how weights are stored, by name; those absent in f32
+
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
 }
 
 // TableWidth is the number of blocks that the longest sequence has.
@@ -70,6 +73,9 @@ func (o PassOptions) Validate(c Config) error {
 	if slots := int64(o.Blocks) * int64(o.BlockSize); slots >= 1<<31 {
 		return fmt.Errorf("model: %d key/value slots: want less than 2³¹", slots)
 	}
+	if err := c.CheckTypes(o.Types); err != nil {
+		return err
+	}
 	if c.ModelType == GPT2 && o.Context > c.MaxPositionEmbeddings {
 		return fmt.Errorf("model: context %d: the model has %d positions", o.Context, c.MaxPositionEmbeddings)
 	}
@@ -85,6 +91,7 @@ func PassGraph(c Config, o PassOptions) (*graph.Graph, error) {
 	}
 	spec := graph.AttentionSpec{Block: o.BlockSize, Context: o.Context}
 	d := newDecoder(c, o.Name, graph.Bounds{Rows: o.MaxRows, Outs: o.MaxOuts}, spec)
+	d.stored(o.Types)
 	pool := graph.S(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
 	pools := make([][2]graph.Value, c.NumLayers)
 	for i := range pools {

@@ -41,12 +41,15 @@ type Options struct {
 	Config model.Config
 	Memory mem.Bytes // bound on the peak of the process; 0 is none
 
-	Context      int           // tokens of the longest sequence, its new ones included
-	MaxSeqs      int           // sequences at a time; 0 is 1
-	BlockSize    int           // tokens in a KV block; 0 is DefaultBlockSize
-	PrefillChunk int           // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
-	Blocks       int           // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
-	KVTypes      [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
+	Context      int // tokens of the longest sequence, its new ones included
+	MaxSeqs      int // sequences at a time; 0 is 1
+	BlockSize    int // tokens in a KV block; 0 is DefaultBlockSize
+	PrefillChunk int // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
+	Blocks       int // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
+
+	Types map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
+
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
 
 	NoCache  bool      // do not keep blocks for later requests with the same prefix
 	HashSeed uint64    // a secret keeps clients from aiming prompts at one bucket of the prefix cache
@@ -129,7 +132,7 @@ func (o Options) maxCopies() int {
 func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
-		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(),
+		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(), Types: o.Types,
 		KVTypes: o.KVTypes,
 	}
 }

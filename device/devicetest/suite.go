@@ -32,6 +32,7 @@ func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	t.Run("invariance", func(t *testing.T) { testInvariance(t, open) })
 	t.Run("session", func(t *testing.T) { testSession(t, open) })
 	t.Run("storage", func(t *testing.T) { testStorage(t, open, saw) })
+	t.Run("stored", func(t *testing.T) { testStored(t, open, saw) })
 	t.Run("collective", func(t *testing.T) { testCollectives(t, open, saw) })
 	t.Run("step", func(t *testing.T) { testSteps(t, open, saw) })
 }
