@@ -57,7 +57,8 @@ func (p *Program) Streamed() (n mem.Bytes) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if _, ok := in.Op.(graph.Fetch); ok && p.Buffers[in.In[0].Buffer].Persistent() {
-			n += mem.Bytes(in.Out[0].Type.Bytes(p.Bounds))
+			t := in.Out[0].Type
+			n += mem.Bytes(t.DType.Bytes(t.Shape.Elems(p.Bounds))) // as a file has it
 		}
 	}
 	return n

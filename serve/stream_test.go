@@ -11,6 +11,7 @@ import (
 	"loadline/device/far"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/dtype"
 	"loadline/tensor/kernel"
 )
 
@@ -23,10 +24,9 @@ func large(tied bool) model.Config {
 	return c
 }
 
-// again gives every weight over and over.
+// again gives every weight of fill over and over.
 func again(c model.Config) Source {
-	once := fill(c, nil)
-	weights, at := map[string][]byte{}, map[string]int{}
+	once, weights := fill(c, nil), map[string][]byte{}
 	for _, p := range c.Parameters() {
 		b := make([]byte, 4*p.Elems())
 		if err := once(p.Name, b); err != nil {
@@ -34,6 +34,12 @@ func again(c model.Config) Source {
 		}
 		weights[p.Name] = b
 	}
+	return over(weights)
+}
+
+// over gives weights over and over.
+func over(weights map[string][]byte) Source {
+	at := map[string]int{}
 	return func(state string, p []byte) error {
 		w := weights[state]
 		if len(p) > len(w)-at[state] {
@@ -163,5 +169,57 @@ func TestStreamedWeightsFail(t *testing.T) {
 	}
 	if err := e.Close(); !errors.Is(err, broken) {
 		t.Errorf("Close: got %v, want the error of the reads", err)
+	}
+}
+
+// TestStreamedWeightsAsStored streams weights that lie in panels: what a file has is packed on the way.
+func TestStreamedWeightsAsStored(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		of   func(string) dtype.Type
+		kind string
+		tied bool
+		devs []device.Device
+	}{
+		{"f16", all(dtype.F16), model.Llama, false, []device.Device{newCPU(2), newFar(), newRef()}},
+		{"bf16 tied", all(dtype.BF16), model.Llama, true, []device.Device{newCPU(1)}},
+		{"q8_0", all(dtype.Q8_0), model.Llama, false, []device.Device{newCPU(2), newRef()}},
+		{"mixed", mixed, model.Llama, true, []device.Device{newCPU(2), newFar()}},
+		{"q4_0 of experts", all(dtype.Q4_0), model.Mixtral, false, []device.Device{newCPU(1)}},
+		{"f16 of gpt2", all(dtype.F16), model.GPT2, false, []device.Device{newCPU(1)}},
+	} {
+		c := wide(x.kind, x.tied)
+		c.VocabSize = 515 // rows after the last whole panel
+		o := base(c)
+		o.MaxSeqs = 1
+		o.Types = typesOf(c, x.of)
+		f := filesOf(t, c, o.Types)
+		stored := mem.Bytes(0)
+		for _, b := range f.stored {
+			if n := mem.Bytes(len(b)); n > smallWeight {
+				stored += n
+			}
+		}
+		r := requests()[1]
+		r.MaxTokens = 6
+		for _, dev := range x.devs {
+			o.Memory = 0
+			e := open(t, dev, o, source(f.stored))
+			add(t, e, r)
+			want := drive(t, e, nil)
+			for _, off := range []mem.Bytes{stored / 8, stored / 2} {
+				o.Memory = e.Job().Promise.Memory() - off
+				j, err := Plan(o, dev)
+				if err != nil {
+					t.Fatalf("%s on %s, %v less: %v", x.name, dev.Name(), off, err)
+				}
+				if n := j.Streamed(); n < off || n > stored*2 {
+					t.Errorf("%s on %s, %v less: %v streamed of %v", x.name, dev.Name(), off, n, stored)
+				}
+				e := open(t, dev, o, over(f.stored)) // with not a byte more than promised
+				add(t, e, r)
+				same(t, fmt.Sprintf("%s on %s, %v streamed", x.name, dev.Name(), j.Streamed()), drive(t, e, nil), want)
+			}
+		}
 	}
 }
