@@ -31,6 +31,7 @@ var ranks = [][]string{
 	{"cost"},
 	{"compile", "model/gguf", "model/safetensors", "model/tokenizer"},
 	{"collective", "model"},
+	{"model/weights"},
 	{"collective/local", "device"},
 	{"device/cpu", "device/ref"},
 	{"device/far"},

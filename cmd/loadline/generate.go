@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/mem"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/sample"
 	"loadline/tensor/kernel"
-	"loadline/train/checkpoint"
 )
 
 // generateDocument is generate's document.
@@ -34,7 +34,7 @@ type generateDocument struct {
 type generation struct {
 	*generateFlags
 	a      *app
-	model  *checkpoint.Model
+	model  *weights.Model
 	tok    *tokenizer.Tokenizer
 	prompt []int32
 	job    *serve.Job
@@ -55,14 +55,12 @@ func (a *app) generate(g *generateFlags) (err error) {
 	if _, _, err := modelConfig(g.model); err != nil {
 		return err
 	}
-	if x.model, err = checkpoint.OpenModel(g.model); err != nil {
+	if x.model, err = weights.Open(g.model); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
-	if x.model.Tokenizer == "" {
-		return advise(fmt.Errorf("%s has no tokenizer.json", x.model.Path), "put the model's tokenizer.json beside its config.json")
-	}
-	if x.tok, err = loadTokenizer(x.model.Tokenizer, limit); err != nil {
+	x.model.Widen()
+	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
 	if err := x.plan(limit); err != nil {
@@ -79,7 +77,8 @@ func (a *app) generate(g *generateFlags) (err error) {
 
 // plan encodes the prompt and plans the engine.
 func (g *generation) plan(limit mem.Bytes) error {
-	g.prompt = g.tok.Encode(g.generateFlags.prompt)
+	before, _ := g.tok.Frame() // what stands after a text ends it
+	g.prompt = append(slices.Clone(before), g.tok.Encode(g.generateFlags.prompt)...)
 	if len(g.prompt) == 0 {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
@@ -89,7 +88,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 	}
 	o := serve.Options{
 		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok), KVTypes: kv,
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -120,22 +119,42 @@ func (g *generation) plan(limit mem.Bytes) error {
 	return nil
 }
 
+// modelTokenizer reads the tokenizer of an open model inside a limit.
+func modelTokenizer(m *weights.Model, limit mem.Bytes) (*tokenizer.Tokenizer, error) {
+	path, err := weights.TokenizerPath(m.Path)
+	if errors.Is(err, weights.ErrNoTokenizer) {
+		return nil, advise(fmt.Errorf("%s has no tokenizer.json", m.Path), "put the model's tokenizer.json beside its config.json")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return loadTokenizer(path, limit)
+}
+
 // runtimeWith is the Runtime line of an engine: the fixed one, and the tokenizer's tables.
 func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
 }
 
-// servingRuntime is the Runtime line of an engine of the model in a directory; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(dir string, limit mem.Bytes) (mem.Bytes, error) {
-	path := filepath.Join(dir, checkpoint.TokenizerName)
-	if dir == "" || !exists(path) {
+// servingRuntime is the Runtime line of an engine of the model at a path; one without a tokenizer, as a preset, has the fixed one.
+func servingRuntime(path string, limit mem.Bytes) (mem.Bytes, error) {
+	name, err := weights.TokenizerPath(path)
+	if path == "" || errors.Is(err, weights.ErrNoTokenizer) {
 		return serve.DefaultRuntime, nil
 	}
-	t, err := loadTokenizer(path, limit)
 	if err != nil {
 		return 0, err
 	}
-	return runtimeWith(t), nil
+	t, err := loadTokenizer(name, limit)
+	if err != nil {
+		return 0, err
+	}
+	n := runtimeWith(t)
+	if m, err := weights.Open(path); err == nil { // a plan needs no weights
+		n += m.HeapBytes()
+		return n, m.Close()
+	}
+	return n, nil
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.
@@ -195,7 +214,7 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 	if !g.a.json {
 		out = io.MultiWriter(&whole, g.a.out)
 	}
-	decoder := g.tok.NewDecoder()
+	decoder := g.tok.NewContinuation()
 	cut := &cutter{stops: g.stop}
 	var buf []byte
 	put := func(text []byte) error {
@@ -204,7 +223,7 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 	}
 	ends := map[int32]bool{}
 	var stops []int32
-	for _, id := range g.model.Config.EOSTokenIDs {
+	for _, id := range g.endings() {
 		if id >= 0 {
 			ends[int32(id)], stops = true, append(stops, int32(id))
 		}
@@ -247,6 +266,14 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 		_, err = fmt.Fprintln(g.a.out)
 	}
 	return err
+}
+
+// endings are the tokens that end a text: the model's, or else the tokenizer's.
+func (g *generation) endings() []int {
+	if ids := g.model.Config.EOSTokenIDs; len(ids) > 0 || g.tok.EOS() < 0 || int(g.tok.EOS()) >= g.model.Config.VocabSize {
+		return ids
+	}
+	return []int{int(g.tok.EOS())}
 }
 
 // finish prints the document, or for people what it took.

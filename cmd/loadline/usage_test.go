@@ -126,7 +126,7 @@ func TestUsage(t *testing.T) {
 		{"plan --preset llama-tiny --context 8 --concurrency 1000000000", "rows 1000000000", "--help"},
 		{"inspect", "want one PATH, got 0", "loadline inspect"},
 		{"inspect " + dir, "it holds no model", "config.json"},
-		{"inspect main.go", "main.go: want a .safetensors file", "--out of loadline train"},
+		{"inspect main.go", "main.go: want a .safetensors or .gguf file", "--out of loadline train"},
 		{"tokenize", "want --model PATH", "tokenizer.json"},
 		{"tokenize --model " + dir, "it has no tokenizer.json", "tokenizer.json"},
 		{"train --config /dev/zero", "/dev/zero: is a device", "file"},

@@ -165,6 +165,8 @@ func (b *binder) op() step {
 	switch o := b.in.Op.(type) {
 	case graph.AddOp:
 		return bindAdd(b)
+	case graph.Affine:
+		return bindAffine(b, o)
 	case graph.AdamW:
 		return bindAdamW(b, o)
 	case graph.SGD:
@@ -223,6 +225,18 @@ func (b *binder) op() step {
 		return bindGeluGrad(b, o)
 	case graph.GroupedMatMul:
 		return bindGrouped(b)
+	case graph.GroupedBias:
+		return bindGroupedBias(b)
+	case graph.GroupedBiasGrad:
+		return bindGroupedBiasGrad(b)
+	case graph.ClampedGLU:
+		return bindClampedGLU(b, o)
+	case graph.ClampedGLUGrad:
+		return bindClampedGLUGrad(b, o)
+	case graph.SinkGrad:
+		return bindSinkGrad(b)
+	case graph.SoftmaxSinkGrad:
+		return bindSoftmaxSinkGrad(b)
 	case graph.GroupedMatMulDX:
 		return bindGroupedDX(b)
 	case graph.GroupedMatMulDW:
@@ -275,6 +289,10 @@ func (b *binder) op() step {
 		return bindScoresDK(b, o)
 	case graph.SelectRows:
 		return bindSelect(b)
+	case graph.SoftCap:
+		return bindSoftCap(b, o)
+	case graph.SoftCapGrad:
+		return bindSoftCapGrad(b, o)
 	case graph.Softmax:
 		return bindSoftmax(b)
 	case graph.SoftmaxGrad:
