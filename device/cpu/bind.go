@@ -32,7 +32,7 @@ type binder struct {
 
 // bind binds every instruction of p.
 func bind(s *Session, p *compile.Program) (*program, error) {
-	x := &program{Program: p}
+	x := &program{Program: p, fetched: fetched(p)}
 	most := int32(-1)
 	for i := range p.Instrs {
 		most = max(most, p.Instrs[i].Ticket)
@@ -312,7 +312,8 @@ func (b *binder) op() step {
 	return nothing
 }
 
-// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of the tiles of attention.
+// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of the tiles of attention or the rounded rows of a
+// product.
 func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	for _, p := range programs {
 		ropes = max(ropes, ropeNeeds(p))
@@ -325,10 +326,13 @@ func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	return graph.RoundUp(worker), graph.RoundUp(ropes), graph.RoundUp(tiles)
 }
 
-// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention, that an instruction needs.
+// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention or rounded rows, that an instruction needs.
 func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
 	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
+	if stores(in) {
+		return storedNeeds(in, b)
+	}
 	if n := productNeeds(in, b); n > 0 {
 		return n, 0
 	}
