@@ -64,6 +64,7 @@ type Model struct {
 	tiles  tiles
 	buffer [scratchBytes]byte
 	wide   [scratchElems]float32
+	window window
 }
 
 // store finds where published tensors are in the files of a model.
