@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -58,7 +59,6 @@ func (a *app) generate(g *generateFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
-	x.model.Widen()
 	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
 	o := serve.Options{
-		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
+		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
 		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(),
 	}
 	need := len(g.prompt) + g.maxTokens
@@ -130,25 +130,33 @@ func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
 }
 
-// servingRuntime is the Runtime line of an engine of the model at a path; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(path string, limit mem.Bytes) (mem.Bytes, error) {
+// takeFiles fills in what options take from the files of the model at a path: the Runtime line and the types of weights. A plan needs no
+// files: one of a preset or of a config.json alone is of f32 weights, without a tokenizer's tables.
+func takeFiles(o *serve.Options, path string) error {
+	o.Runtime = serve.DefaultRuntime
+	if path == "" {
+		return nil
+	}
 	name, err := weights.TokenizerPath(path)
-	if path == "" || errors.Is(err, weights.ErrNoTokenizer) {
-		return serve.DefaultRuntime, nil
+	if err == nil {
+		t, err := loadTokenizer(name, o.Memory)
+		if err != nil {
+			return err
+		}
+		o.Runtime = runtimeWith(t)
+	} else if !errors.Is(err, weights.ErrNoTokenizer) {
+		return err
+	}
+	m, err := weights.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	t, err := loadTokenizer(name, limit)
-	if err != nil {
-		return 0, err
-	}
-	n := runtimeWith(t)
-	if m, err := weights.Open(path); err == nil { // a plan needs no weights
-		n += m.HeapBytes()
-		return n, m.Close()
-	}
-	return n, nil
+	o.Runtime += m.HeapBytes()
+	o.Types = m.Types
+	return m.Close()
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.
