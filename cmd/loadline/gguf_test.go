@@ -123,7 +123,8 @@ func ggufOf(t *testing.T, dir string, typ quant.Type) string {
 	return path
 }
 
-// useGGUF uses a trained model as GGUF files: in F32 it says the same, in fewer bits it takes less memory, and its plan is kept.
+// useGGUF uses a trained model as GGUF files: in F32 it says the same, in fewer bits it takes less memory, its plan is kept, and training
+// goes on from it.
 func useGGUF(t *testing.T, out string, args []string, want *generateDocument) {
 	t.Helper()
 	peak := want.ByPurpose["weights"].Ledger
@@ -152,6 +153,14 @@ func useGGUF(t *testing.T, out string, args []string, want *generateDocument) {
 		document(t, &i, codeDone, "inspect", path)
 		if len(i.Files) != 1 || len(i.Types) == 0 || i.Tokenizer == nil || i.Metadata["general.architecture"] != "llama" || string(i.Config) == "null" || i.Parameters != 918_656 {
 			t.Errorf("inspect: got %+v", i)
+		}
+		if typ == quant.Q4_0 {
+			tuned := filepath.Join(t.TempDir(), "tuned")
+			var d trainDocument
+			document(t, &d, codeDone, "train", "--model", path, "--data", text(t, 4000), "--out", tuned, "--steps", "1", "--batch", "1", "--seq", "64", "--memory", "96MiB")
+			checkMemory(t, "train from a GGUF file", d.memoryReport)
+			args[2] = tuned
+			document(t, &g, codeDone, args...)
 		}
 		var a, b struct{ IDs []int32 }
 		text := text(t, 500)
