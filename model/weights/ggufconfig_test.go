@@ -453,3 +453,38 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// The decoder of a model that sees is under text_config.
+func TestTextConfig(t *testing.T) {
+	dir := directory(t, "dense")
+	p, err := os.ReadFile(filepath.Join(dir, configName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := open(t, dir).Config
+	var inner map[string]any
+	if err := json.Unmarshal(p, &inner); err != nil {
+		t.Fatal(err)
+	}
+	delete(inner, "eos_token_id")
+	outer, err := json.Marshal(map[string]any{"model_type": "sees", "architectures": []string{"Sees"}, "eos_token_id": []int{3, 4}, "text_config": inner, "vision_config": map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, configName), outer)
+	want.EOSTokenIDs = []int{3, 4}
+	if got := open(t, dir).Config; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	c, ok, err := textConfig([]byte(`{"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024}}`))
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if g, err := model.DecodeConfig(c); err != nil || g.NumHeads != 8 || g.HiddenSize != 2560 || g.VocabSize != 262208 || g.HeadDim != 256 || !g.TieWordEmbeddings {
+		t.Errorf("gemma3: got %+v, %v", g, err)
+	}
+	write(t, filepath.Join(dir, configName), []byte(`{"model_type":"sees","text_config":{"model_type":"other"}}`))
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), `"other"`) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("another: got %v", err)
+	}
+}

@@ -188,7 +188,7 @@ func exists(path string) bool {
 
 // directoryConfig reads config.json, and the tokens that end a text from generation_config.json too.
 func directoryConfig(dir string) (model.Config, error) {
-	c, err := model.ReadConfig(filepath.Join(dir, configName))
+	c, err := readConfig(filepath.Join(dir, configName))
 	if err != nil {
 		return c, fmt.Errorf("weights: %w", err)
 	}
