@@ -192,7 +192,7 @@ func (x *gradTile) probs(set kernel.Set, masked bool) {
 			continue
 		}
 		row, slope := x.p.Data[r*gradLD:][from:to], x.slope[r*gradLD:][from:to]
-		set.SoftCap(row, row, x.scale, limit)
+		set.SoftCap(row, row, slope, x.scale, limit)
 		for i, y := range row {
 			t := y / limit
 			slope[i] = 1 - float32(t*t)

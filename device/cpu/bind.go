@@ -339,7 +339,7 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	switch o := in.Op.(type) {
 	case graph.Updater:
 		return updateNeeds(in), 0
-	case graph.GeGLU, graph.GeGLUGrad:
+	case graph.GeGLU, graph.GeGLUGrad, graph.SoftCap:
 		return geGLUNeeds(in), 0
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0

@@ -56,7 +56,7 @@ func bindHeadLoss(b *binder, o graph.HeadLoss, grad bool) step {
 			var slopes []float32
 			if limit > 0 {
 				slopes = c.take(v)
-				s.set.SoftCap(row, row, 1, limit)
+				s.set.SoftCap(row, row, slopes, 1, limit)
 				for j, y := range row {
 					t := y / limit
 					slopes[j] = 1 - float32(t*t)

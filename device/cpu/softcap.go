@@ -6,18 +6,13 @@ import (
 	"loadline/graph"
 )
 
+// bindSoftCap takes workspace for exponentials, as GeGLU does for gelu.
 func bindSoftCap(b *binder, o graph.SoftCap) step {
 	x, out := b.inF(0), b.outF(0)
 	limit := float32(o.Cap)
-	return b.perPiece(b.in.Out[0], func(s *Session, lo, hi int, c carver) {
-		to, from := out.room(lo, hi, &c), x.load(s, lo, hi, &c)
-		for i, v := range from {
-			if math.IsInf(float64(v), -1) {
-				to[i] = v
-			} else {
-				s.set.SoftCap(to[i:i+1], from[i:i+1], 1, limit)
-			}
-		}
+	return inPieces(b.outType(0), func(s *Session, lo, hi int, c carver) {
+		to, tmp := out.room(lo, hi, &c), c.take(hi-lo)
+		s.set.SoftCap(to, x.load(s, lo, hi, &c), tmp, 1, limit)
 		out.store(s, lo, hi, to)
 	})
 }

@@ -169,7 +169,7 @@ func (s Set) flashSoftmax(p *FlashPanel, scores []float32, n int, c float32, at 
 	lo, hi, masked := p.Lo[:w], p.Hi[:w], false
 	for j := 0; p.Cap > 0 && j < n; j++ {
 		row := scores[j*w:][:p.Cols]
-		s.SoftCap(row, row, p.Scale, p.Cap)
+		s.SoftCap(row, row, p.State[2*w:][:p.Cols], p.Scale, p.Cap) // where softmax then writes f
 	}
 	for i := range p.Cols {
 		masked = masked || int(lo[i]) > at || int(hi[i]) < at+n-1
