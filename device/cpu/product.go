@@ -22,11 +22,34 @@ type product struct {
 	across  int // tiles of a matrix
 }
 
-// The tiles: what a tile takes of a weight, and its rows at a time, each stay in L2 beside the other.
+// The tiles: of many rows, what a tile takes of a weight and its rows at a time each stay in L2 beside the other.
 const (
 	productCache = 256 << 10 // bytes of each
-	productSmall = 1 << 16   // multiply-adds below which a tile is not cut
+	productSmall = 1 << 14   // multiply-adds of which a thread takes all
+	productLarge = 1 << 17   // of which it takes a tile
+	productTurns = 8         // the most tiles that a thread gets
 )
+
+// cut is the columns of a tile. Each thread gets as many tiles as the others: some more where there is time for it, since a thread may
+// begin late.
+func (w *packed) cut(rows, threads int) int {
+	work := rows * w.n * w.k
+	if threads == 1 && rows <= tileless || work <= productSmall {
+		return roundUp(w.n, kernel.QuantPanel)
+	}
+	turns := min(max(work/(threads*productLarge), 1), productTurns)
+	width := tiles(w.n, threads*turns)
+	if rows > tileless {
+		width = min(width, max(productCache*w.n/max(w.bytes, 1), kernel.QuantPanel))
+	}
+	if width > 16*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
+		return roundUp(width, 4*kernel.QuantPanel)
+	}
+	return roundUp(width, kernel.QuantPanel)
+}
+
+// tileless is the rows that a micro-kernel takes at most: with no more, each part of a weight is read once.
+const tileless = 8
 
 // product computes y = x·wᵀ + bias. Where again, the product before it had the same rows.
 func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows int, again bool) {
@@ -45,13 +68,7 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 		}
 	}
 	p.height = max(productCache/rowBytes&^7, 8)
-	most := productCache * w.n / max(w.bytes, 1) // columns whose weights fit
-	want := max(min(8*s.pool.Threads(), rows*w.n*w.k/productSmall), 1)
-	p.width = min(max(w.n/want, 1), max(most, 1))
-	if p.width > 3*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
-		p.width = roundUp(p.width, 4*kernel.QuantPanel)
-	}
-	p.width = roundUp(p.width, kernel.QuantPanel)
+	p.width = w.cut(rows, s.pool.Threads())
 	p.across = tiles(w.n, p.width)
 	s.pool.DoTask(w.experts*p.across, p)
 }
