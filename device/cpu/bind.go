@@ -165,6 +165,8 @@ func (b *binder) op() step {
 	switch o := b.in.Op.(type) {
 	case graph.AddOp:
 		return bindAdd(b)
+	case graph.Affine:
+		return bindAffine(b, o)
 	case graph.AdamW:
 		return bindAdamW(b, o)
 	case graph.SGD:
@@ -223,14 +225,26 @@ func (b *binder) op() step {
 		return bindGeluGrad(b, o)
 	case graph.GroupedMatMul:
 		return bindGrouped(b)
+	case graph.GroupedBias:
+		return bindGroupedBias(b)
+	case graph.GroupedBiasGrad:
+		return bindGroupedBiasGrad(b)
+	case graph.ClampedGLU:
+		return bindClampedGLU(b, o)
+	case graph.ClampedGLUGrad:
+		return bindClampedGLUGrad(b, o)
+	case graph.SinkGrad:
+		return bindSinkGrad(b)
+	case graph.SoftmaxSinkGrad:
+		return bindSoftmaxSinkGrad(b)
 	case graph.GroupedMatMulDX:
 		return bindGroupedDX(b)
 	case graph.GroupedMatMulDW:
 		return bindGroupedDW(b)
 	case graph.HeadLoss:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, false)
+		return bindHeadLoss(b, o, false)
 	case graph.HeadLossGrad:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, true)
+		return bindHeadLoss(b, graph.HeadLoss(o), true)
 	case graph.KVAppend:
 		return bindKVAppend(b)
 	case graph.KVCopy:
@@ -275,6 +289,10 @@ func (b *binder) op() step {
 		return bindScoresDK(b, o)
 	case graph.SelectRows:
 		return bindSelect(b)
+	case graph.SoftCap:
+		return bindSoftCap(b, o)
+	case graph.SoftCapGrad:
+		return bindSoftCapGrad(b, o)
 	case graph.Softmax:
 		return bindSoftmax(b)
 	case graph.SoftmaxGrad:
@@ -326,9 +344,9 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0
 	case graph.HeadLoss:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, o, b), 0
 	case graph.HeadLossGrad:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, graph.HeadLoss(o), b), 0
 	case graph.CrossEntropy:
 		return 4 * pieceElems, 0
 	case graph.RMSNormGrad, graph.LayerNormGrad:
