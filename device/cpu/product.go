@@ -96,8 +96,11 @@ func (p *product) Run(i, worker int) {
 	if lo == hi {
 		return
 	}
-	whole, rest := p.w.panels(e), kernel.QuantWeights{}
-	if c1 > whole.N { // the rows after the last whole panel, as a panel
+	var whole, rest kernel.QuantWeights
+	if p.w.group.Bits == 0 {
+		whole = p.w.panels(e)
+	}
+	if c1 > whole.N && p.w.half() { // the rows after the last whole panel, as a panel
 		c := p.s.carver(worker)
 		n := p.w.n - whole.N
 		rest = kernel.QuantWeights{Type: p.w.t, N: n, K: p.w.k, Data: bytesOf(c.take(restElems(p.w.k)))}
@@ -106,7 +109,10 @@ func (p *product) Run(i, worker int) {
 	}
 	for r := lo; r < hi; r += p.height {
 		end := min(r+p.height, hi)
-		if c0 < whole.N {
+		if p.w.group.Bits > 0 {
+			c, lda := p.to(r, end, c0, c1), kernel.QuantizedLen(1, p.w.k)
+			p.s.set.GemmGrouped(c, p.codes[r*lda:end*lda], p.w.codes(e), c0)
+		} else if c0 < whole.N {
 			p.tile(whole, r, end, c0, min(c1, whole.N), 0)
 		}
 		if rest.N > 0 {
@@ -123,14 +129,20 @@ func (p *product) Run(i, worker int) {
 
 // tile makes rows r0 to r1 and columns c0 to c1 of y; w's first row is that of column base.
 func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int) {
-	n, k := p.w.n, p.w.k
-	c := kernel.RowMajor(p.y[r0*n+c0:(r1-1)*n+c1], r1-r0, c1-c0, n)
+	k := p.w.k
+	c := p.to(r0, r1, c0, c1)
 	if p.codes == nil {
 		p.s.set.GemmHalf(c, rowMajor(p.x[r0*k:r1*k], r1-r0, k), w, c0-base)
 		return
 	}
 	lda := kernel.QuantizedLen(1, k)
 	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base)
+}
+
+// to is rows r0 to r1 and columns c0 to c1 of y.
+func (p *product) to(r0, r1, c0, c1 int) kernel.Mat {
+	n := p.w.n
+	return kernel.RowMajor(p.y[r0*n+c0:(r1-1)*n+c1], r1-r0, c1-c0, n)
 }
 
 // restElems is the workspace, in elements, of the rows after the last whole panel of f16 and bf16.
