@@ -165,9 +165,13 @@ func (x *chatting) prepare(limit mem.Bytes) (err error) {
 // plan plans the engine. A context that nobody asked for is made smaller until it fits.
 func (x *chatting) plan(limit mem.Bytes) error {
 	positions := x.model.Config.MaxPositionEmbeddings
+	kv, err := kvTypes(x.kvType)
+	if err != nil {
+		return err
+	}
 	o := serve.Options{
 		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
-		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
+		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(), KVTypes: kv,
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
