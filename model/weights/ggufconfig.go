@@ -294,6 +294,9 @@ func (g *metadata) ropeScaling(head int, theta float64) {
 				scaling[name] = x
 			}
 		}
+		if g.kind == "gpt_oss" { // its ramp was trained as it is; llama.cpp rounds every model's to whole pairs
+			scaling["truncate"] = false
+		}
 	case kind == "" || kind == "none":
 	default:
 		g.fail("%s.rope.scaling.type %q is not known", g.arch, kind)

@@ -148,6 +148,9 @@ func (g *ggufFile) Close() error { return g.f.Close() }
 
 // place implements store.
 func (g *ggufFile) place(c model.Piece) (placed, error) {
+	if at, ok, err := g.rowExperts(c); ok {
+		return at, err
+	}
 	at, err := PlaceInGGUF(g.config, c.Name)
 	if err != nil {
 		return placed{}, err

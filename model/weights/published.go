@@ -73,6 +73,9 @@ func spellings(name string) []string {
 // place implements store.
 func (p *published) place(c model.Piece) (placed, error) {
 	for _, name := range spellings(c.Name) {
+		if at, ok, err := p.microscaled(name, c); ok {
+			return at, err
+		}
 		info, plain := p.set.Tensor(name)
 		if plain && plainType(info.DType) {
 			if !sameShape(info.Shape, c.Shape) {

@@ -14,7 +14,7 @@
 // architecture, a scaling of rotary positions or a way of quantising that is not known is refused by its name.
 //
 // Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors, fp8, bitsandbytes' nf4 and fp4) are handed out as f32, row by
-// row; GGUF's blocks as they are where tensor/dtype names them, and else as f32.
+// row; gpt-oss's mxfp4, and GGUF's blocks, as GGUF's blocks where tensor/dtype names them, and else as f32.
 //
 // It runs no program, and does not say what of a model fits where.
 //
