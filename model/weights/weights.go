@@ -14,7 +14,7 @@
 // architecture, a scaling of rotary positions or a way of quantising that is not known is refused by its name.
 //
 // Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors, fp8, bitsandbytes' nf4 and fp4) are handed out as f32, row by
-// row; gpt-oss's mxfp4, and GGUF's blocks, as GGUF's blocks where tensor/dtype names them, and else as f32.
+// row; GGUF's blocks as they are where tensor/dtype names them, and else as f32.
 //
 // It runs no program, and does not say what of a model fits where.
 //
@@ -64,6 +64,7 @@ type Model struct {
 	tiles  tiles
 	buffer [scratchBytes]byte
 	wide   [scratchElems]float32
+	window window
 }
 
 // store finds where published tensors are in the files of a model.
@@ -187,7 +188,7 @@ func exists(path string) bool {
 
 // directoryConfig reads config.json, and the tokens that end a text from generation_config.json too.
 func directoryConfig(dir string) (model.Config, error) {
-	c, err := model.ReadConfig(filepath.Join(dir, configName))
+	c, err := readConfig(filepath.Join(dir, configName))
 	if err != nil {
 		return c, fmt.Errorf("weights: %w", err)
 	}
