@@ -9,6 +9,7 @@ import (
 	"loadline/collective"
 	"loadline/compile"
 	"loadline/mem"
+	"loadline/mem/tier"
 )
 
 // Device opens sessions.
@@ -28,6 +29,7 @@ type Env struct {
 	Ledger *mem.Ledger
 	Group  collective.Group // nil means one rank
 	Dir    string           // where the file of the disk tier is made; needed only if the job uses that tier
+	Home   tier.Store       // holds the States of the disk tier, each from its slot's offset on, to be read only; nil makes a file for them in Dir
 }
 
 // Args are the arguments of one run.

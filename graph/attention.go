@@ -98,6 +98,7 @@ type Paging struct {
 // Attention is causal grouped-query attention by online softmax over key blocks at fixed absolute positions (arXiv
 // 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos, sinks (H) or None → o (N,H·K), lse (N,H), the log of the softmax
 // denominator. A sink is the score of a key that every row sees and whose value is 0 (arXiv 2309.17453).
+// Keys and values have types of their own, any of KVTypes.
 // Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone. Where the operands are narrow,
 // probabilities may be rounded to their type for the product with v, and in the gradient so may those of scores; never
 // what is summed.
@@ -114,7 +115,10 @@ func (o AttentionGrad) Attrs() string { return o.String() }
 
 func (o Attention) Outputs(in []Type) []Type {
 	o.check(in[0], in[1])
-	want(in[1] == in[2], "attention: k %v, v %v", in[1], in[2])
+	want(in[1].Shape == in[2].Shape, "attention: k %v, v %v", in[1], in[2])
+	for _, t := range in[1:3] {
+		want(o.HeadDim%t.DType.BlockElems() == 0, "attention: heads of %d are no whole blocks of %v", o.HeadDim, t)
+	}
 	want(len(in) < 7 || in[6].Shape.N == 0 || in[6] == F(D(o.Heads)), "attention: %d heads do not fit sinks", o.Heads)
 	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(o.Heads)}}
 }

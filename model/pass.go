@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"loadline/graph"
 	"loadline/mem"
@@ -33,6 +34,8 @@ type PassOptions struct {
 	MaxCopies int // block copies before a pass; 0 leaves the input out
 
 	Types map[string]dtype.Type // how weights are stored, by name; those absent in f32
+
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
 }
 
 // TableWidth is the number of blocks that the longest sequence has.
@@ -59,6 +62,14 @@ func (o PassOptions) Validate(c Config) error {
 			return fmt.Errorf("model: %s %d: want %d to %d", f.name, f.n, f.min, f.max)
 		}
 	}
+	for _, t := range o.KVTypes {
+		if !slices.Contains(graph.KVTypes(), t) {
+			return fmt.Errorf("model: keys or values of type %v: want one of %v", t, graph.KVTypes())
+		}
+		if n := t.BlockElems(); c.HeadDim%n != 0 {
+			return fmt.Errorf("model: keys or values of type %v: heads of %d are no whole blocks of %d", t, c.HeadDim, n)
+		}
+	}
 	if slots := int64(o.Blocks) * int64(o.BlockSize); slots >= 1<<31 {
 		return fmt.Errorf("model: %d key/value slots: want less than 2³¹", slots)
 	}
@@ -81,12 +92,14 @@ func PassGraph(c Config, o PassOptions) (*graph.Graph, error) {
 	spec := graph.AttentionSpec{Block: o.BlockSize, Context: o.Context}
 	d := newDecoder(c, o.Name, graph.Bounds{Rows: o.MaxRows, Outs: o.MaxOuts}, spec)
 	d.stored(o.Types)
-	pool := graph.F(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
+	pool := graph.S(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
 	pools := make([][2]graph.Value, c.NumLayers)
 	for i := range pools {
 		d.Part(i, "attn.append", func() {
 			k, v := PoolNames(i)
-			pools[i] = [2]graph.Value{d.State(k, pool, mem.KVBlocks), d.State(v, pool, mem.KVBlocks)}
+			pools[i] = [2]graph.Value{
+				d.State(k, graph.Type{DType: o.KVTypes[0], Shape: pool}, mem.KVBlocks), d.State(v, graph.Type{DType: o.KVTypes[1], Shape: pool}, mem.KVBlocks),
+			}
 		})
 	}
 	d.tokens = d.Input(TokensInput, graph.I(graph.R(1)))

@@ -49,11 +49,16 @@ type Options struct {
 
 	Types map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
 
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
+
 	NoCache  bool      // do not keep blocks for later requests with the same prefix
 	HashSeed uint64    // a secret keeps clients from aiming prompts at one bucket of the prefix cache
 	Runtime  mem.Bytes // reserved for the Go runtime and what the caller keeps on its heap; 0 is DefaultRuntime
 
 	Machine cost.Machine // what modelled times are for; the zero value is cost.Laptop2
+
+	Stream   bool      // Plan's: weights are read again for every pass
+	Resident mem.Bytes // Plan's: of these, what stays in memory at most, norms and biases aside
 }
 
 // filled returns o with defaults in the place of zeros.
@@ -128,6 +133,7 @@ func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
 		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(), Types: o.Types,
+		KVTypes: o.KVTypes,
 	}
 }
 

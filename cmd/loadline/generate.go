@@ -22,6 +22,7 @@ import (
 // generateDocument is generate's document.
 type generateDocument struct {
 	memoryReport
+	streamReport
 	Text            string  `json:"text"`
 	TokenIDs        []int32 `json:"token_ids"` // the new ones
 	PromptTokens    int     `json:"prompt_tokens"`
@@ -82,9 +83,13 @@ func (g *generation) plan(limit mem.Bytes) error {
 	if len(g.prompt) == 0 {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
+	kv, err := kvTypes(g.kvType)
+	if err != nil {
+		return err
+	}
 	o := serve.Options{
 		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(),
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -110,6 +115,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return g.refuse(limit, err)
 	}
 	g.job = job
+	g.a.notes(job)
 	return nil
 }
 
@@ -179,7 +185,8 @@ func (g *generation) choose(c model.Config) (err error) {
 // run generates.
 func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	e, err := serve.New(g.job, g.dev, device.Env{Ledger: ledger}, g.model.Source)
+	reads := newMeter(g.a, g.job, g.model.Source)
+	e, err := serve.New(g.job, g.dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +197,13 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
 		return nil, err
 	}
+	reads.reset()
 	began := g.a.seconds()
 	if err := g.stream(ctx, e, d); err != nil {
 		return nil, err
 	}
 	d.TokensPerSecond = float64(len(d.TokenIDs)) / max(g.a.seconds()-began, 1e-9)
+	d.streamReport = reads.report()
 	if d.memoryReport, err = reportMemory(limit, g.job.Promise.Peak, ledger.Peak()); err != nil {
 		return nil, err
 	}
@@ -230,8 +239,8 @@ func (g *generation) finish(d *generateDocument) error {
 		printLogprobs(g.a.text(), d.Logprobs)
 	}
 	if !g.a.quiet {
-		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
-			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
+		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v%s\n",
+			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
 	}
 	if err := g.a.log.write("end", map[string]any{"tokens": len(d.TokenIDs), "finish": d.Finish, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
 		return err

@@ -82,7 +82,7 @@ func (e *engineFlags) register(f *pflag.FlagSet, def string) {
 	f.IntVar(&e.context, "context", 0, "tokens that the engine holds (default: "+def+")")
 	f.IntVar(&e.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.IntVar(&e.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
-	f.StringVar(&e.kvType, "kv-type", "f32,f32", "number formats `K,V` of keys and values; f32 alone so far")
+	f.StringVar(&e.kvType, "kv-type", "f32,f32", kvTypesHelp)
 	f.Var(&e.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 
@@ -94,10 +94,9 @@ func (e *engineFlags) validate() error {
 		return usage("--block-size 16", "--block-size %d: want at least 1", e.blockSize)
 	case e.prefillChunk < 1:
 		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", e.prefillChunk)
-	case e.kvType != "f32,f32" && e.kvType != "f32":
-		return usage("--kv-type f32,f32", "--kv-type %s: only f32 is there yet", e.kvType)
 	}
-	return nil
+	_, err := kvTypes(e.kvType)
+	return err
 }
 
 // modelArgument takes the model that is an argument for --model's.

@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 		{"generate --prompt x", "which model", "--model"},
 		{"generate --model " + dir, "want --prompt TEXT", "--prompt"},
 		{"generate --model " + dir + "/no --prompt x", "there is no such directory", "path"},
-		{"generate --model " + dir + " --prompt x --kv-type q8", "only f32 is there yet", "--kv-type f32,f32"},
+		{"generate --model " + dir + " --prompt x --kv-type q8", "--kv-type q8: want K,V", "--kv-type q8_0,q8_0"},
 		{"generate --model " + dir + " --prompt x --max-tokens 9223372036854775807", "want at most 1073741824", "--max-tokens"},
 		{"generate --model " + dir + " --prompt x --block-size 0", "--block-size 0: want at least 1", "--block-size"},
 		{"plan --preset llama-tiny --context 8 --concurrency 0", "--concurrency 0: want at least 1", "--concurrency 1"},

@@ -45,12 +45,12 @@ func exponent(a graph.AttentionSpec) float32 {
 // bindAttention works on one tile of rows and one key/value head at a time. Every row and query head of the group is a column
 // of a panel that passes over the keys, a block at a time: see kernel.FlashPanel.
 func bindAttention(b *binder, o graph.Attention) step {
-	q, k, v, sinks, out, lse := b.inF(0), b.inF(1), b.inF(2), b.in32(6), b.outF(0), b.out32(1)
+	q, k, v, sinks, out, lse := b.inF(0), b.pool(b.in.In[1]), b.pool(b.in.In[2]), b.in32(6), b.outF(0), b.out32(1)
 	p := b.paged(o.AttentionSpec, 3, b.inType(1).Shape.Dims[0])
 	parts := attentionParts(o.AttentionSpec, p.rows.Len(b.x.Bounds))
 	group, hd := o.Heads/o.KVHeads, o.HeadDim
 	c, softcap := exponent(o.AttentionSpec), float32(o.Softcap)
-	half := b.s.set.FlashHalf() && q.t == dtype.BF16 && k.t == dtype.BF16 && v.t == dtype.BF16
+	half := b.s.set.FlashHalf() && q.t == dtype.BF16 && k.plain.t == dtype.BF16 && v.plain.t == dtype.BF16
 	return p.perTile(func(s *Session, t *tile, g, worker int) {
 		w := s.carver(worker)
 		queries, outs, states := w.take(parts[0]), w.take(parts[1]), w.take(parts[2])
@@ -92,10 +92,10 @@ func bindAttention(b *binder, o graph.Attention) step {
 			var kl, vl kernel.FlashLeft
 			if half {
 				room := keyBlock * wd / 2
-				kl = s.set.FlashLeft(keys[:room], p.halves(k, int(t.seq), pos, n, g, uint16s(keys[room:])))
-				vl = s.set.FlashLeft(vals[:room], p.halves(v, int(t.seq), pos, n, g, uint16s(vals[room:])).T())
+				kl = s.set.FlashLeft(keys[:room], p.halves(k.plain, int(t.seq), pos, n, g, uint16s(keys[room:])))
+				vl = s.set.FlashLeft(vals[:room], p.halves(v.plain, int(t.seq), pos, n, g, uint16s(vals[room:])).T())
 			} else {
-				km, vm = p.keys(s, k, int(t.seq), pos, n, g, keys), p.keys(s, v, int(t.seq), pos, n, g, vals)
+				km, vm = p.stored(s, &k, int(t.seq), pos, n, g, keys), p.stored(s, &v, int(t.seq), pos, n, g, vals)
 			}
 			for i := 0; i < cols; i += width {
 				pn := at(i)

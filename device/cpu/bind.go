@@ -32,7 +32,7 @@ type binder struct {
 
 // bind binds every instruction of p.
 func bind(s *Session, p *compile.Program) (*program, error) {
-	x := &program{Program: p}
+	x := &program{Program: p, fetched: fetched(p)}
 	most := int32(-1)
 	for i := range p.Instrs {
 		most = max(most, p.Instrs[i].Ticket)

@@ -63,10 +63,10 @@ func New(o Options) *Device {
 // Name returns "cpu".
 func (d *Device) Name() string { return "cpu" }
 
-// Scratch returns the bytes of workspace: a part for each thread and a part that they share.
+// Scratch returns the bytes of workspace: a part for each thread, a part that they share, and one of the copy stream.
 func (d *Device) Scratch(programs []*compile.Program) mem.Bytes {
 	worker, ropes, tiles := needs(programs)
-	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles))
+	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles + stageNeeds(programs)))
 }
 
 // Open reserves the job's memory and binds its programs.
@@ -86,7 +86,7 @@ func (d *Device) OpenSession(job *compile.Job, env device.Env) (s *Session, err 
 	}
 	s = &Session{set: d.o.Set, group: env.Group, mem: m, packed: packedStates(job.Programs)}
 	for i := range job.Slots {
-		if x := &job.Slots[i]; x.Type.DType.Block() {
+		if x := &job.Slots[i]; x.Type.DType.Block() && x.Purpose != mem.KVBlocks {
 			s.packed[x.Name] = true
 		}
 	}
@@ -125,6 +125,7 @@ type Session struct {
 	tilesAt  int             // where those begin
 	codes    []byte          // the same bytes, for the rows
 	packed   map[string]bool // States that lie in panels, which only Restore fills
+	stage    []byte          // of the copy stream: weights on the way to their panels
 	pool     *par.Pool
 	programs []*program
 
@@ -144,7 +145,8 @@ type program struct {
 	steps   []step
 	tickets []tier.Ticket
 	ropes   []*ropeTable
-	dead    [][][]float32 // by instruction, with the tag invariants: what it is the last to use
+	dead    [][][]float32  // by instruction, with the tag invariants: what it is the last to use
+	fetched map[int32]bool // buffers that a Fetch fills with a weight in panels
 }
 
 // step is a bound instruction.
@@ -160,6 +162,7 @@ func (s *Session) carve(programs []*compile.Program, threads int) {
 	}
 	s.shared, s.tilesAt = all[threads*w:][:(ropes+tiles)/4], int(ropes/4)
 	s.codes = bytesOf(s.shared[s.tilesAt:])
+	s.stage = bytesOf(all[threads*w+len(s.shared):])[:stageNeeds(programs)]
 }
 
 // Mappings returns every mapping on the device tier.

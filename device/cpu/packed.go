@@ -127,7 +127,7 @@ func (b *binder) isPacked(o compile.Operand) bool {
 		return false
 	}
 	x := &b.x.Buffers[o.Buffer]
-	return o.Type.DType.Block() || x.Kind == graph.State && b.s.packed[x.Name]
+	return o.Type.DType.Block() || b.x.fetched[o.Buffer] || x.Kind == graph.State && b.s.packed[x.Name]
 }
 
 // weight resolves o, which lies in panels.

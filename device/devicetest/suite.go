@@ -24,7 +24,7 @@ func Run(t *testing.T, open func() device.Device) {
 func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	for _, half := range []dtype.Type{dtype.F32, dtype.BF16, dtype.F16} {
 		t.Run(half.String(), func(t *testing.T) {
-			for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
+			for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases, kvCases()) {
 				t.Run(c.name, func(t *testing.T) { c.run(t, half, open(), saw) })
 			}
 		})

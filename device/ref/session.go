@@ -47,6 +47,11 @@ func open[T real](d *Device, job *compile.Job, env device.Env) (*session[T], err
 		}
 		st := newStore[T](x.Type.DType, elemsIn(x.Type, x.Bytes))
 		s.slots[x.Name] = &st
+		if x.Tier == mem.Disk && env.Home != nil {
+			if err := st.fill(env.Home, x.Offset); err != nil {
+				return nil, fmt.Errorf("ref: %q: %w", x.Name, err)
+			}
+		}
 	}
 	for _, p := range job.Programs {
 		r, err := prepare(s, p)
