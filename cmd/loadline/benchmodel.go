@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -24,6 +26,7 @@ type benchModelFlags struct {
 	repeat                 int
 	blockSize, prefillRows int
 	kernels, kvType        string
+	profile                string
 	memory                 sizeFlag
 }
 
@@ -35,10 +38,11 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntSliceVarP(&b.generate, "n-gen", "n", []int{128}, "numbers of generated tokens, with commas between; 0 is none")
 	f.IntSliceVarP(&b.depth, "depth", "d", []int{0}, "tokens that come before what is measured, with commas between")
 	f.IntVarP(&b.repeat, "repeat", "r", 5, "`N` measurements of each")
-	f.IntVar(&b.prefillRows, "prefill-chunk", 512, "prompt tokens that are computed at once")
+	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.StringVar(&b.kvType, "kv-type", "f32,f32", kvTypesHelp)
 	f.StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
+	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the tests to `FILE`, for go tool pprof")
 	f.Var(&b.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 
@@ -90,7 +94,7 @@ func (b *benchModelFlags) tests() (tests []modelTest, err error) {
 	case b.repeat < 1:
 		return nil, usage("--repeat 5", "--repeat %d: want at least 1", b.repeat)
 	case b.prefillRows < 1 || b.prefillRows > maxBenchChunk:
-		return nil, usage("--prefill-chunk 512", "--prefill-chunk %d: want 1 to %d", b.prefillRows, maxBenchChunk)
+		return nil, usage("--prefill-chunk 128", "--prefill-chunk %d: want 1 to %d", b.prefillRows, maxBenchChunk)
 	case b.blockSize < 1:
 		return nil, usage("--block-size 16", "--block-size %d: want at least 1", b.blockSize)
 	}
@@ -161,7 +165,8 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.Config.Params(), Repeat: b.repeat}
 	reads.reset()
-	if err := a.timeModel(r, tests, threads, d); err != nil {
+	err = profiled(b.profile, func() error { return a.timeModel(r, tests, threads, d) })
+	if err != nil {
 		return err
 	}
 	d.streamReport = reads.report()
@@ -224,6 +229,23 @@ func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benc
 		}
 	}
 	return nil
+}
+
+// profiled calls f and writes a CPU profile of it to a file; an empty path writes none.
+func profiled(path string, f func() error) (err error) {
+	if path == "" {
+		return f()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return advise(fmt.Errorf("--cpuprofile: %w", err), "name a file that can be written")
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return fmt.Errorf("--cpuprofile: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	return f()
 }
 
 // modelBench runs tests on random tokens.
