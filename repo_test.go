@@ -41,7 +41,7 @@ var ranks = [][]string{
 	{"data"},
 	{"serve/chat", "serve/kvcache", "serve/sample", "train/checkpoint"},
 	{"serve/sched"},
-	{"serve", "train"},
+	{"eval", "serve", "train"},
 	{"planner/hardware", "planner/probe", "planner/shape"},
 	{"planner/frameworks"},
 	{"planner/score"},

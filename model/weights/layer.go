@@ -108,7 +108,7 @@ type layerFiles struct {
 }
 
 func (f *layerFiles) build() error {
-	f.tile = tileRows
+	f.tile = min(tileRows, f.n)
 	switch f.scheme.Storage {
 	case "gptq":
 		return f.gptq()

@@ -41,8 +41,8 @@ func (f *layerFiles) gptq() error {
 	if err != nil {
 		return err
 	}
-	zeroBytes := 4 * ceil(tileRows*s.Bits, 32)
-	f.buffer = down*4*tileRows + groups*(zeroBytes+scales.width()*tileRows) + order.bytes
+	zeroBytes := 4 * ceil(f.tile*s.Bits, 32)
+	f.buffer = down*4*f.tile + groups*(zeroBytes+scales.width()*f.tile) + order.bytes
 	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
 		b := &filler{buf: buf}
 		g := &quant.GPTQ{Bits: s.Bits, N: rows, K: f.k, GroupSize: length, V1: v1}
@@ -83,7 +83,7 @@ func (f *layerFiles) awq() error {
 	if f.n%8 != 0 {
 		return fmt.Errorf("layer %q: awq of %d rows, want a multiple of 8", f.prefix, f.n)
 	}
-	f.tile = 2 * tileRows // a line of the tile is 32 bytes
+	f.tile = min(2*tileRows, f.n) // a line of the tile is 32 bytes
 	weight, err := f.want("qweight", f.k, f.n/8, safetensors.I32)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (f *layerFiles) packedInt() error {
 	if err != nil {
 		return err
 	}
-	f.buffer = tileRows*(weight.bytes+scale.bytes) + ceil(tileRows*s.Bits, 32)*zero.bytes + order.bytes
+	f.buffer = f.tile*(weight.bytes+scale.bytes) + ceil(f.tile*s.Bits, 32)*zero.bytes + order.bytes
 	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
 		b := &filler{buf: buf}
 		p := &quant.PackedInt{Bits: s.Bits, N: rows, K: f.k, GroupSize: s.GroupSize}

@@ -270,7 +270,7 @@ func (m *Model) round(state string, t dtype.Type, at int, p []byte) error {
 	return nil
 }
 
-// ReadAt fills p with float32 elements of a State, from element at on.
+// ReadAt fills p, which lies at a multiple of 4 bytes, with float32 elements of a State, from element at on.
 func (m *Model) ReadAt(state string, at int, p []byte) error {
 	x := m.named[state]
 	if x == nil {
