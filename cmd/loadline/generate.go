@@ -59,7 +59,6 @@ func (a *app) generate(g *generateFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
-	x.model.Widen()
 	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 	}
 	o := serve.Options{
 		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), Types: g.model.Types, KVTypes: kv,
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {

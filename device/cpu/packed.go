@@ -164,7 +164,7 @@ func bindRestorePacked(b *binder) step {
 		return nothing
 	}
 	name, size := b.x.Buffers[b.in.Out[0].Buffer].Name, w.t.BlockBytes()
-	stage = stage[:len(stage)/size*size]
+	stage = w.pieces(stage)
 	all := w.experts * w.stored()
 	var piece []byte
 	var at int
