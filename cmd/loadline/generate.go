@@ -11,6 +11,7 @@ import (
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/mem"
+	"loadline/model"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
 	"loadline/serve"
@@ -28,6 +29,8 @@ type generateDocument struct {
 	Finish          string  `json:"finish"` // stop, length or interrupted
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Context         int     `json:"context"`
+
+	Logprobs []tokenLogprobs `json:"logprobs,omitempty"` // with --logprobs, of every new token
 }
 
 // generation is one call of generate.
@@ -37,6 +40,8 @@ type generation struct {
 	model  *weights.Model
 	tok    *tokenizer.Tokenizer
 	prompt []int32
+	params sample.Params
+	ends   []int32 // tokens that end the text
 	job    *serve.Job
 	dev    device.Device
 }
@@ -52,10 +57,7 @@ func (a *app) generate(g *generateFlags) (err error) {
 	}
 	planHeap(limit)
 	x := &generation{generateFlags: g, a: a}
-	if _, _, err := modelConfig(g.model); err != nil {
-		return err
-	}
-	if x.model, err = weights.Open(g.model); err != nil {
+	if x.model, err = openServed(g.model); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
@@ -86,8 +88,8 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return err
 	}
 	o := serve.Options{
-		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), Types: g.model.Types, KVTypes: kv,
+		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -104,9 +106,8 @@ func (g *generation) plan(limit mem.Bytes) error {
 	if err := o.Validate(); err != nil {
 		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
-	p := g.params()
-	if err := p.Validate(o.Config.VocabSize); err != nil {
-		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "sample: "))
+	if err := g.choose(o.Config); err != nil {
+		return err
 	}
 	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
 	job, err := serve.Plan(o, g.dev)
@@ -171,8 +172,14 @@ func (g *generation) refuse(limit mem.Bytes, err error) error {
 	}))
 }
 
-func (g *generation) params() sample.Params {
-	return sample.Params{Temperature: float32(g.temperature), TopK: g.topK, TopP: float32(g.topP), Seed: g.a.seed}
+// choose settles how tokens are chosen and what ends the text.
+func (g *generation) choose(c model.Config) (err error) {
+	if g.ends, err = g.samplingFlags.ends(endings(g.model, g.tok), g.tok, c.VocabSize); err != nil {
+		return err
+	}
+	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)
+	g.params.Logprobs, g.params.TopLogprobs = g.logprobs >= 0, min(max(g.logprobs, 0), c.VocabSize)
+	return err
 }
 
 // run generates.
@@ -186,7 +193,7 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	ctx, stop := g.a.interruptible("finishing the token; once more to stop at once")
 	defer stop()
-	d := &generateDocument{TokenIDs: []int32{}, PromptTokens: len(g.prompt), Context: g.job.Options.Context, Finish: "length"}
+	d := &generateDocument{PromptTokens: len(g.prompt), Context: g.job.Options.Context}
 	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
 		return nil, err
 	}
@@ -203,80 +210,34 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	return d, e.Check()
 }
 
-// errStopped ends a request at a stop text.
-var errStopped = errors.New("stop text")
-
 // stream runs the request; text goes out as it comes, unless a document does.
 func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDocument) error {
-	var whole strings.Builder
-	out := io.Writer(&whole)
-	if !g.a.json {
-		out = io.MultiWriter(&whole, g.a.out)
+	out := g.a.out
+	if g.a.json {
+		out = io.Discard
 	}
-	decoder := g.tok.NewContinuation()
-	cut := &cutter{stops: g.stop}
-	var buf []byte
-	put := func(text []byte) error {
-		_, err := out.Write(text)
-		return err
-	}
-	ends := map[int32]bool{}
-	var stops []int32
-	for _, id := range g.endings() {
-		if id >= 0 {
-			ends[int32(id)], stops = true, append(stops, int32(id))
+	s := &textStream{decoder: g.tok.NewContinuation(), cut: cutter{stops: g.stop}, out: out}
+	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params, MaxTokens: g.maxTokens, Stop: g.ends}
+	err := s.run(ctx, e, request, func(x *serve.Event) {
+		if g.logprobs >= 0 {
+			d.Logprobs = append(d.Logprobs, logprobsOf(x, g.tok))
 		}
-	}
-	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params(), MaxTokens: g.maxTokens, Stop: stops}
-	_, err := e.Generate(ctx, request, func(x serve.Event) error {
-		d.TokenIDs = append(d.TokenIDs, x.Token)
-		if ends[x.Token] {
-			d.Finish = "stop"
-			return nil
-		}
-		buf = decoder.Append(buf[:0], x.Token)
-		text, stopped := cut.add(buf)
-		if err := put(text); err != nil {
-			return err
-		}
-		if stopped {
-			d.Finish = "stop"
-			return errStopped
-		}
-		return nil
 	})
-	switch {
-	case errors.Is(err, errStopped):
-		err = nil
-	case errors.Is(err, context.Canceled):
-		d.Finish, err = "interrupted", nil
-	}
 	if err != nil {
 		return err
 	}
-	text, stopped := cut.add(decoder.Flush(buf[:0]))
-	if !stopped && !cut.stopped {
-		text = append(text, cut.rest()...)
-	}
-	if err := put(text); err != nil {
-		return err
-	}
-	if d.Text = whole.String(); !g.a.json {
+	d.TokenIDs, d.Text, d.Finish = nonNil(s.ids), s.text.String(), s.finish
+	if !g.a.json {
 		_, err = fmt.Fprintln(g.a.out)
 	}
 	return err
 }
 
-// endings are the tokens that end a text: the model's, or else the tokenizer's.
-func (g *generation) endings() []int {
-	if ids := g.model.Config.EOSTokenIDs; len(ids) > 0 || g.tok.EOS() < 0 || int(g.tok.EOS()) >= g.model.Config.VocabSize {
-		return ids
-	}
-	return []int{int(g.tok.EOS())}
-}
-
 // finish prints the document, or for people what it took.
 func (g *generation) finish(d *generateDocument) error {
+	if g.logprobs >= 0 {
+		printLogprobs(g.a.text(), d.Logprobs)
+	}
 	if !g.a.quiet {
 		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v%s\n",
 			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
