@@ -176,7 +176,7 @@ func bindRestorePacked(b *binder) step {
 		return nothing
 	}
 	name, size := b.x.Buffers[b.in.Out[0].Buffer].Name, w.size
-	stage = stage[:len(stage)/size*size]
+	stage = w.pieces(stage)
 	all := w.experts * w.stored()
 	var piece []byte
 	var at int

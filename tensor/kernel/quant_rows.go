@@ -27,6 +27,11 @@ func (w QuantWeights) PackFrom(src []byte, at int) {
 		panel := w.panel(n, p)
 		many := 1
 		if p.elems == 1 { // the blocks are elements: as many as are left of the row
+			if whole := QuantPanel * row; k == 0 && n%QuantPanel == 0 && len(src) >= 2*whole { // a panel
+				packHalves(panel, src, row)
+				src, b = src[2*whole:], b+whole
+				continue
+			}
 			many = min(row-k, len(src)/size)
 		}
 		p.pack(panel[k*p.bytes:(k+many)*p.bytes], src[:many*size], n%QuantPanel)
