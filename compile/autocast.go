@@ -72,7 +72,7 @@ func routers(g *graph.Graph) map[graph.Value]bool {
 		if d < 0 {
 			continue
 		}
-		if _, ok := g.Ops[d].Op.(graph.MatMul); ok && len(g.Ops[d].In) == 2 {
+		if _, ok := g.Ops[d].Op.(graph.MatMul); ok {
 			wide[logits], wide[g.Ops[d].In[1]] = true, true
 		}
 	}

@@ -35,6 +35,7 @@ func (s *schedule) program() *Program {
 		}
 		p.Buffers = append(p.Buffers, Buffer{Name: name, Kind: graph.Temp, Tier: s.tier(l), Purpose: x.Purpose, Type: x.Type, Bytes: l.bytes, First: l.first, Last: l.last})
 	}
+	tickets := map[graph.Value]int32{} // of the copies that the graph itself has, by what they fill
 	operand := func(v graph.Value, l int32) Operand {
 		switch {
 		case v == graph.None:
@@ -54,6 +55,13 @@ func (s *schedule) program() *Program {
 		o := &s.f.ops[in.op]
 		n := &g.Ops[o.node]
 		r := Instr{Op: n.Op, Scratch: -1, Ticket: -1, Layer: n.Layer, Part: n.Part, Phase: n.Phase, Again: in.again, Seconds: o.seconds}
+		switch n.Op.(type) {
+		case graph.Fetch:
+			r.Ticket = s.tick + int32(len(tickets))
+			tickets[o.out[0]] = r.Ticket
+		case graph.Wait:
+			r.Ticket = tickets[o.in[1]]
+		}
 		for j, v := range o.in {
 			r.In = append(r.In, operand(v, refs[j]))
 		}

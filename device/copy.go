@@ -27,18 +27,29 @@ func (m *Memory) Copy(p *compile.Program, in *compile.Instr) (tier.Job, error) {
 		return j, fmt.Errorf("device: copy of %d bytes of %q to a place of %d", len(b), x.Name, x.Bytes)
 	}
 	if x.Tier == mem.Disk {
-		if m.file == nil {
-			return j, fmt.Errorf("device: copy of %q without a disk tier", x.Name)
-		}
-		j.Store = m.file
-		if !x.Persistent() {
-			j.Off += m.job.PersistentBytes(mem.Disk)
-		}
-		return j, nil
+		err := m.onDisk(&j, x)
+		return j, err
 	}
 	whole, err := m.Buffer(p, far.Buffer)
 	j.Store, j.Off = tier.NewMemStore(whole), 0
 	return j, err
+}
+
+// onDisk makes j a copy from or to a buffer of the disk tier.
+func (m *Memory) onDisk(j *tier.Job, x *compile.Buffer) error {
+	switch {
+	case x.Persistent() && m.home != nil:
+		if j.Store = m.home; j.Write {
+			return readOnly(x.Name)
+		}
+	case m.file == nil:
+		return fmt.Errorf("device: copy of %q without a disk tier", x.Name)
+	default:
+		if j.Store = m.file; !x.Persistent() {
+			j.Off += m.diskSlots()
+		}
+	}
+	return nil
 }
 
 // Start begins a prepared copy.

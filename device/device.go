@@ -9,6 +9,7 @@ import (
 	"loadline/collective"
 	"loadline/compile"
 	"loadline/mem"
+	"loadline/mem/tier"
 )
 
 // Device opens sessions.
@@ -28,6 +29,7 @@ type Env struct {
 	Ledger *mem.Ledger
 	Group  collective.Group // nil means one rank
 	Dir    string           // where the file of the disk tier is made; needed only if the job uses that tier
+	Home   tier.Store       // holds the States of the disk tier, each from its slot's offset on, to be read only; nil makes a file for them in Dir
 }
 
 // Args are the arguments of one run.
@@ -46,6 +48,8 @@ type Session interface {
 	// Run runs a program to its end. An error leaves States between versions: the caller stops or restores.
 	Run(program string, a Args) error
 	// Write fills bytes of an Input or State from offset at on, in the value's storage type.
+	// A weight in a block type, or in a narrower type than the rows that meet it, is filled by Restore alone and not read back:
+	// devices rearrange it.
 	Write(name string, at int64, src []byte) error
 	// Read copies bytes of an Input, a State, or an Output of the program run last.
 	Read(name string, at int64, dst []byte) error

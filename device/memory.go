@@ -23,6 +23,7 @@ type Memory struct {
 	persistent [mem.NumTiers]*arena.Arena
 	arena      [mem.NumTiers]*arena.Arena
 	file       *tier.FileStore // nil without a disk tier
+	home       tier.Store      // where the disk tier's slots lie; nil where they begin the file
 	stream     *tier.Stream    // nil where no program copies
 	last       *compile.Program
 	bounds     graph.Bounds // of the last run
@@ -30,7 +31,7 @@ type Memory struct {
 
 // NewMemory books and maps the job's memory. After an error nothing is held.
 func NewMemory(job *compile.Job, env Env) (*Memory, error) {
-	m := &Memory{job: job, slots: map[string]int{}, limit: make([]int64, len(job.Slots))}
+	m := &Memory{job: job, home: env.Home, slots: map[string]int{}, limit: make([]int64, len(job.Slots))}
 	for i := range job.Slots {
 		m.slots[job.Slots[i].Name] = i
 	}
@@ -75,7 +76,7 @@ func (m *Memory) open(env Env) error {
 	if m.job.PersistentBytes(mem.Remote)+m.job.ArenaBytes(mem.Remote) > 0 {
 		return errors.New("device: the job puts buffers on the remote tier, which no device has yet")
 	}
-	if n := m.job.PersistentBytes(mem.Disk) + m.job.ArenaBytes(mem.Disk); n > 0 {
+	if n := m.diskSlots() + m.job.ArenaBytes(mem.Disk); n > 0 {
 		if env.Dir == "" {
 			return fmt.Errorf("device: the job puts %v on the disk tier: want a directory for its file", mem.Bytes(n))
 		}
@@ -84,6 +85,14 @@ func (m *Memory) open(env Env) error {
 		}
 	}
 	return nil
+}
+
+// diskSlots is the bytes of the file that are for slots, from its start on.
+func (m *Memory) diskSlots() int64 {
+	if m.home != nil {
+		return 0
+	}
+	return m.job.PersistentBytes(mem.Disk)
 }
 
 // diskPurpose is what most of the disk tier's bytes are for.
@@ -158,7 +167,10 @@ func (m *Memory) Write(name string, at int64, src []byte) error {
 	if err != nil {
 		return err
 	}
-	if off >= 0 {
+	switch {
+	case off >= 0 && m.home != nil:
+		return readOnly(name)
+	case off >= 0:
 		_, err = m.file.WriteAt(src, off)
 	}
 	copy(b, src)
@@ -172,7 +184,11 @@ func (m *Memory) Read(name string, at int64, dst []byte) error {
 		return err
 	}
 	if off >= 0 {
-		_, err = m.file.ReadAt(dst, off)
+		var from tier.Store = m.file
+		if m.home != nil {
+			from = m.home
+		}
+		_, err = from.ReadAt(dst, off)
 	}
 	copy(dst, b)
 	return err
@@ -210,6 +226,10 @@ func (m *Memory) find(name string, at, n int64, outputs bool) (b []byte, off int
 		return b[at : at+n], -1, nil
 	}
 	return nil, -1, fmt.Errorf("device: %q is no input or state of the job and no output of program %q, which ran last", name, m.last.Name)
+}
+
+func readOnly(name string) error {
+	return fmt.Errorf("device: %q is on the disk tier, in a file that is only read", name)
 }
 
 func inside(name string, at, n, limit int64) error {

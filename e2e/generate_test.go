@@ -15,6 +15,7 @@ import (
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/model"
+	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/tensor/kernel"
 	"loadline/train"
@@ -49,7 +50,7 @@ func trained(t *testing.T, c model.Config) string {
 }
 
 // answers runs all requests on one engine, in the order given and all at once, and returns the new tokens by prompt.
-func answers(t *testing.T, m *checkpoint.Model, dev device.Device, o serve.Options, order []int) (map[int][]int32, serve.Stats) {
+func answers(t *testing.T, m *weights.Model, dev device.Device, o serve.Options, order []int) (map[int][]int32, serve.Stats) {
 	t.Helper()
 	o.Config, o.Context = m.Config, generateContext
 	j, err := serve.Plan(o, dev)
@@ -152,7 +153,7 @@ func TestGenerateChangesNoToken(t *testing.T) {
 }
 
 // everyTokenAnew asks for one token at a time, each time with the whole text so far as a prompt and nothing kept.
-func everyTokenAnew(t *testing.T, m *checkpoint.Model, dev device.Device, want map[int][]int32) {
+func everyTokenAnew(t *testing.T, m *weights.Model, dev device.Device, want map[int][]int32) {
 	t.Helper()
 	o := serve.Options{Config: m.Config, Context: generateContext, BlockSize: 16, PrefillChunk: generateContext, NoCache: true}
 	j, err := serve.Plan(o, dev)
@@ -182,7 +183,7 @@ func everyTokenAnew(t *testing.T, m *checkpoint.Model, dev device.Device, want m
 const tie = 1e-4
 
 // likeTraining computes the logits of the whole text with the graph that training evaluates, which knows no cache.
-func likeTraining(t *testing.T, m *checkpoint.Model, dev device.Device, want map[int][]int32) {
+func likeTraining(t *testing.T, m *weights.Model, dev device.Device, want map[int][]int32) {
 	t.Helper()
 	c := m.Config
 	for i, p := range prompts() {

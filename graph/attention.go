@@ -11,9 +11,11 @@ import (
 // h / (Heads/KVHeads).
 type AttentionSpec struct {
 	Heads, KVHeads, HeadDim int
-	Block                   int // tokens per KV block
-	Context                 int // the longest sequence: bounds positions, sizes scores, prices FLOPs
-	Window                  int // how many positions a row sees, its own the last; 0 for all
+	Block                   int     // tokens per KV block
+	Context                 int     // the longest sequence: bounds positions, sizes scores, prices FLOPs
+	Window                  int     // how many positions a row sees, its own the last; 0 for all
+	Scaling                 float64 // of scores; 0 is 1/√HeadDim
+	Softcap                 float64 // scaled scores s become Softcap·tanh(s/Softcap); 0 leaves them
 }
 
 // First is the first position that a row at position pos sees.
@@ -24,8 +26,13 @@ func (s AttentionSpec) First(pos int) int {
 	return max(0, pos-s.Window+1)
 }
 
-// Scale is 1/√HeadDim.
-func (s AttentionSpec) Scale() float32 { return float32(1 / math.Sqrt(float64(s.HeadDim))) }
+// Scale is what scores are multiplied by: Scaling, or 1/√HeadDim.
+func (s AttentionSpec) Scale() float32 {
+	if s.Scaling != 0 {
+		return float32(s.Scaling)
+	}
+	return float32(1 / math.Sqrt(float64(s.HeadDim)))
+}
 
 // String is the attributes of a program's text.
 func (s AttentionSpec) String() string {
@@ -33,11 +40,17 @@ func (s AttentionSpec) String() string {
 	if s.Window > 0 {
 		text += fmt.Sprintf(" window=%d", s.Window)
 	}
+	if s.Scaling != 0 {
+		text += fmt.Sprintf(" scale=%g", s.Scaling)
+	}
+	if s.Softcap != 0 {
+		text += fmt.Sprintf(" softcap=%g", s.Softcap)
+	}
 	return text
 }
 
 func (s AttentionSpec) check(q, k Type) {
-	want(s.KVHeads > 0 && s.Heads%s.KVHeads == 0 && s.Block > 0 && s.Context > 0 && s.Window >= 0, "attention: bad spec %v", s)
+	want(s.KVHeads > 0 && s.Heads%s.KVHeads == 0 && s.Block > 0 && s.Context > 0 && s.Window >= 0 && s.Softcap >= 0, "attention: bad spec %v", s)
 	want(q.Shape.Last() == s.Heads*s.HeadDim, "attention: q %v is not %d heads of %d", q, s.Heads, s.HeadDim)
 	want(k.Shape.Last() == s.KVHeads*s.HeadDim, "attention: k %v is not %d heads of %d", k, s.KVHeads, s.HeadDim)
 }
@@ -83,7 +96,9 @@ type Paging struct {
 }
 
 // Attention is causal grouped-query attention by online softmax over key blocks at fixed absolute positions (arXiv
-// 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos → o (N,H·K), lse (N,H), the log of the softmax denominator.
+// 2205.14135): q (N,H·K), k, v (S,G·K), table, seq, pos, sinks (H) or None → o (N,H·K), lse (N,H), the log of the softmax
+// denominator. A sink is the score of a key that every row sees and whose value is 0 (arXiv 2309.17453).
+// Keys and values have types of their own, any of KVTypes.
 // Keys are taken in blocks of 128 absolute positions, ascending, so a row's bits depend on its sequence alone. Where the operands are narrow,
 // probabilities may be rounded to their type for the product with v, and in the gradient so may those of scores; never
 // what is summed.
@@ -100,7 +115,11 @@ func (o AttentionGrad) Attrs() string { return o.String() }
 
 func (o Attention) Outputs(in []Type) []Type {
 	o.check(in[0], in[1])
-	want(in[1] == in[2], "attention: k %v, v %v", in[1], in[2])
+	want(in[1].Shape == in[2].Shape, "attention: k %v, v %v", in[1], in[2])
+	for _, t := range in[1:3] {
+		want(o.HeadDim%t.DType.BlockElems() == 0, "attention: heads of %d are no whole blocks of %v", o.HeadDim, t)
+	}
+	want(len(in) < 7 || in[6].Shape.N == 0 || in[6] == F(D(o.Heads)), "attention: %d heads do not fit sinks", o.Heads)
 	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(o.Heads)}}
 }
 func (o AttentionGrad) Outputs(in []Type) []Type { return []Type{in[1], in[2], in[3]} }
@@ -124,6 +143,9 @@ func (o AttentionGrad) Scratch(b Bounds, in, _ []Type) int64 { return in[5].Byte
 // Gradient reads q, k, v, o and lse.
 func (o Attention) Gradient(w *Backprop) {
 	n := w.Node
+	if w.Needs(6) {
+		w.Set(6, w.one(SinkGrad{}, w.Dout(0), n.Out[0], n.Out[1], n.In[6], w.So(6)))
+	}
 	d := w.Apply(AttentionGrad{o.AttentionSpec}, w.Dout(0), n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], n.In[3], n.In[4], n.In[5])
 	for i := range d {
 		w.Add(i, d[i])
@@ -132,12 +154,33 @@ func (o Attention) Gradient(w *Backprop) {
 
 // Attention appends attention that never holds scores for a whole row.
 func (b *Builder) Attention(q, k, v Value, p Paging, s AttentionSpec) Value {
-	return b.Apply(Attention{s}, q, k, v, p.Table, p.Seq, p.Pos)[0]
+	return b.AttentionWithSinks(q, k, v, None, p, s)
+}
+
+// AttentionWithSinks appends Attention where each head has a sink, or none where sinks is None.
+func (b *Builder) AttentionWithSinks(q, k, v, sinks Value, p Paging, s AttentionSpec) Value {
+	in := []Value{q, k, v, p.Table, p.Seq, p.Pos}
+	if sinks != None {
+		in = append(in, sinks)
+	}
+	return b.Apply(Attention{s}, in...)[0]
 }
 
 // StandardAttention appends the same function with scores and probabilities held as values (N,H,Context).
 func (b *Builder) StandardAttention(q, k, v Value, p Paging, s AttentionSpec) Value {
+	return b.StandardAttentionWithSinks(q, k, v, None, p, s)
+}
+
+// StandardAttentionWithSinks appends AttentionWithSinks with scores and probabilities held as values.
+func (b *Builder) StandardAttentionWithSinks(q, k, v, sinks Value, p Paging, s AttentionSpec) Value {
 	sc := b.one(Scores{s}, q, k, p.Table, p.Seq, p.Pos)
-	pr := b.one(Softmax{}, sc)
+	if s.Softcap != 0 {
+		sc = b.SoftCap(sc, s.Softcap)
+	}
+	in := []Value{sc}
+	if sinks != None {
+		in = append(in, sinks)
+	}
+	pr := b.one(Softmax{}, in...)
 	return b.one(Mix{s}, pr, v, p.Table, p.Seq, p.Pos)
 }

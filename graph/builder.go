@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // Builder appends values and operations to a graph. Mistakes in shapes panic.
@@ -56,6 +57,14 @@ func (b *Builder) Param(name string, t Type) Value {
 	v := b.State(name, t, mem.Weights)
 	b.G.Values[v].Train = true
 	return v
+}
+
+// Stored makes t the element type that a State, which nothing uses yet, is stored in.
+func (b *Builder) Stored(v Value, t dtype.Type) {
+	x := &b.G.Values[v]
+	want(x.Kind == State && x.Root == v, "stored: %q is no state", x.Name)
+	x.Type.DType = t
+	x.Bytes = RoundUp(x.Type.Bytes(b.G.Bounds))
 }
 
 // Output marks a Temp as read by the caller after a run, under a name.

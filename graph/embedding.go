@@ -1,9 +1,13 @@
 package graph
 
-import "loadline/mem"
+import (
+	"loadline/mem"
+	"loadline/tensor/dtype"
+)
 
-// Embedding takes rows of a table: tokens i32 (N), table (V,D) → (N,D).
-type Embedding struct{}
+// Embedding takes rows of a table: tokens i32 (N), table (V,D) → (N,D) in the table's type, or in f32, exactly, where Wide. A table of a
+// block type has no rows but wide ones.
+type Embedding struct{ Wide bool }
 
 // EmbeddingGrad scatters rows back: tokens i32 (N), dy (N,D), acc (V,D) or None → (V,D); rows are added in ascending
 // order of N, continuing acc.
@@ -12,9 +16,20 @@ type EmbeddingGrad struct{ Vocab int }
 func (Embedding) Kind() string     { return "embedding" }
 func (EmbeddingGrad) Kind() string { return "embedding_grad" }
 
-func (Embedding) Outputs(in []Type) []Type {
-	want(in[0].Shape.N == 1 && in[1].Shape.N == 2, "embedding: tokens %v, table %v", in[0], in[1])
-	return []Type{{in[1].DType, S(in[0].Shape.Dims[0], in[1].Shape.Dims[1])}}
+func (o Embedding) Attrs() string {
+	if o.Wide {
+		return "wide"
+	}
+	return ""
+}
+
+func (o Embedding) Outputs(in []Type) []Type {
+	want(in[0].Shape.N == 1 && in[1].Shape.N == 2 && (o.Wide || !in[1].DType.Block()), "embedding: tokens %v, table %v", in[0], in[1])
+	t := in[1].DType
+	if o.Wide {
+		t = dtype.F32
+	}
+	return []Type{{t, S(in[0].Shape.Dims[0], in[1].Shape.Dims[1])}}
 }
 
 func (o EmbeddingGrad) Outputs(in []Type) []Type {
@@ -37,3 +52,8 @@ func (Embedding) Gradient(w *Backprop) {
 
 // Embedding appends a table look-up.
 func (b *Builder) Embedding(tokens, table Value) Value { return b.one(Embedding{}, tokens, table) }
+
+// EmbeddingF32 appends a table look-up whose rows are f32, whatever the table is stored in.
+func (b *Builder) EmbeddingF32(tokens, table Value) Value {
+	return b.one(Embedding{Wide: b.G.Values[table].Type.DType != dtype.F32}, tokens, table)
+}

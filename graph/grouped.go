@@ -17,7 +17,7 @@ func (GroupedMatMulDX) Kind() string { return "grouped_dx" }
 func (GroupedMatMulDW) Kind() string { return "grouped_dw" }
 
 func (GroupedMatMul) Outputs(in []Type) []Type {
-	want(in[1].Shape.N == 3 && in[0].DType == in[1].DType && in[0].Shape.Last() == in[1].Shape.Last(), "grouped: x %v does not fit w %v", in[0], in[1])
+	want(in[1].Shape.N == 3 && in[1].weighs(in[0]), "grouped: x %v does not fit w %v", in[0], in[1])
 	return []Type{{in[0].DType, in[0].Shape.WithLast(in[1].Shape.Dims[1].N)}}
 }
 func (GroupedMatMulDX) Outputs(in []Type) []Type {

@@ -4,6 +4,10 @@ import "loadline/mem"
 
 // MatMul is y = x·wᵀ (+ bias): x (…,K), w (F,K), bias (F) or None → (…,F). Each element is one sum over K in
 // ascending order, so a row's bits do not depend on the other rows.
+//
+// Rows of f32 also meet a weight that is stored as f16, bf16 or a block type; sums are f32. With a block type the rows are rounded
+// to eight bits first, each 32 elements with a scale of their own: d = max|x|/127, q = x/d to the nearest integer, and d·q takes
+// x's place.
 type MatMul struct{}
 
 // MatMulDX is the gradient for x: dy (…,F), w (F,K), acc (…,K) or None → acc + dy·w.
@@ -23,7 +27,7 @@ func (BiasGrad) Kind() string { return "bias_grad" }
 
 func (MatMul) Outputs(in []Type) []Type {
 	x, w := in[0], in[1]
-	want(w.Shape.N == 2 && x.DType == w.DType && x.Shape.Last() == w.Shape.Last(), "matmul: x %v does not fit w %v", x, w)
+	want(w.Shape.N == 2 && w.weighs(x), "matmul: x %v does not fit w %v", x, w)
 	want(len(in) < 3 || in[2].Shape.N == 0 || in[2].Shape == S(w.Shape.Dims[0]), "matmul: bias does not fit w %v", w)
 	x.Shape = x.Shape.WithLast(w.Shape.Dims[0].N)
 	return []Type{x}

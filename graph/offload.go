@@ -22,3 +22,5 @@ func (Wait) Outputs([]Type) []Type                   { return nil }
 func (Offload) FLOPs(Bounds, []Type, []Type) float64 { return 0 }
 func (Fetch) FLOPs(Bounds, []Type, []Type) float64   { return 0 }
 func (Wait) FLOPs(Bounds, []Type, []Type) float64    { return 0 }
+func (Fetch) Traffic(Bounds, []Type, []Type) float64 { return 0 }
+func (Wait) Traffic(Bounds, []Type, []Type) float64  { return 0 }

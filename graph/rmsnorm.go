@@ -8,11 +8,12 @@ import (
 )
 
 // RMSNorm is y = x·rstd·w with rstd = 1/√(mean(x²)+Eps) over the last axis (arXiv 1910.07467): x (…,D), w (D) → y
-// (…,D), rstd (…). The statistic is kept for the backward half whatever the recompute policy.
+// (…,D), rstd (…). Where w is shorter, (K), each K elements of a row are normed apart, as heads are: x (…,H·K) → y (…,H·K),
+// rstd (…,H). The statistic is kept for the backward half whatever the recompute policy.
 type RMSNorm struct{ Eps float32 }
 
 // RMSNormGrad is both gradients in one pass: dy, x (…,D), rstd, w (D), acc (…,D) or None, accW (D) or None → dx + acc,
-// dw + accW. The sum over rows for dw runs in ascending order, continuing accW.
+// dw + accW. The sum over rows, and heads within them, for dw runs in ascending order, continuing accW.
 type RMSNormGrad struct{}
 
 func (RMSNorm) Kind() string     { return "rmsnorm" }
@@ -27,8 +28,12 @@ func dropLast(s Shape) Shape {
 }
 
 func (RMSNorm) Outputs(in []Type) []Type {
-	want(in[1].DType == dtype.F32 && in[1].Shape == S(D(in[0].Shape.Last())), "rmsnorm: x %v does not fit w %v", in[0], in[1])
-	return []Type{in[0], {dtype.F32, dropLast(in[0].Shape)}}
+	d, k := in[0].Shape.Last(), in[1].Shape.Last()
+	want(in[1].DType == dtype.F32 && in[1].Shape == S(D(k)) && k > 0 && d%k == 0, "rmsnorm: x %v does not fit w %v", in[0], in[1])
+	if d == k {
+		return []Type{in[0], {dtype.F32, dropLast(in[0].Shape)}}
+	}
+	return []Type{in[0], {dtype.F32, in[0].Shape.WithLast(d / k)}}
 }
 func (RMSNormGrad) Outputs(in []Type) []Type { return []Type{in[1], in[3]} }
 
@@ -59,5 +64,5 @@ func (RMSNorm) Gradient(w *Backprop) {
 	}
 }
 
-// RMSNorm appends a root-mean-square norm over the last axis.
+// RMSNorm appends a root-mean-square norm over the last axis, or over stretches of it as long as w.
 func (b *Builder) RMSNorm(x, w Value, eps float32) Value { return b.Apply(RMSNorm{eps}, x, w)[0] }

@@ -121,8 +121,33 @@ type Type struct {
 	Shape Shape
 }
 
-// Bytes is the storage of a value of type t under b, unrounded.
-func (t Type) Bytes(b Bounds) int64 { return t.DType.Bytes(t.Shape.Elems(b)) }
+// Bytes is the storage of a value of type t under b, unrounded. A matrix of a block type (outputs, inputs), or one for each expert, lies
+// packed; what a file has of it is DType.Bytes of its elements.
+func (t Type) Bytes(b Bounds) int64 {
+	if t.DType.Block() {
+		s := t.Shape
+		want(s.N == 2 || s.N == 3, "%v is no matrix", t)
+		matrices := int64(1)
+		if s.N == 3 {
+			matrices = int64(s.Dims[0].Len(b))
+		}
+		return matrices * t.DType.PackedBytes(int64(s.Dims[s.N-2].Len(b)), int64(s.Last()))
+	}
+	return t.DType.Bytes(t.Shape.Elems(b))
+}
+
+// weighs tells whether t can be the weight of a product of rows x: of x's type, or, where that is f32, of any that weights are stored in.
+func (t Type) weighs(x Type) bool {
+	if x.Shape.Last() != t.Shape.Last() || t.Shape.Last()%t.DType.BlockElems() != 0 {
+		return false
+	}
+	return x.DType == t.DType && !t.DType.Block() || t.Stores(x)
+}
+
+// Stores tells whether t is a weight in a narrower type than the f32 rows x that meet it: the product sums in f32.
+func (t Type) Stores(x Type) bool {
+	return x.DType == dtype.F32 && (t.DType == dtype.F16 || t.DType == dtype.BF16 || t.DType.Block())
+}
 
 // String is "f32(N,128)".
 func (t Type) String() string { return t.DType.String() + t.Shape.String() }

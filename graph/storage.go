@@ -6,10 +6,11 @@ const ChunkBytes = 256 << 10
 // Zero fills a State with zeros.
 type Zero struct{}
 
-// Save streams a State to the caller through a staging buffer of at most ChunkBytes.
+// Save streams a State to the caller through a staging buffer of at most ChunkBytes. States of block types are not saved.
 type Save struct{}
 
-// Restore fills a State from the caller through a staging buffer of at most ChunkBytes.
+// Restore fills a State from the caller through a staging buffer of at most ChunkBytes. The caller gives what a file has
+// (its DType.Bytes), in order, whatever the State looks like in memory.
 type Restore struct{}
 
 func (Zero) Kind() string                            { return "zero" }

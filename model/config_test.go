@@ -28,6 +28,26 @@ func TestConfigOfPublishedFiles(t *testing.T) {
 			VocabSize: 32000, MaxPositionEmbeddings: 32768, RMSNormEps: 1e-5, RopeTheta: 1e6, NumLocalExperts: 8, NumExpertsPerTok: 2, HiddenAct: "silu",
 			BOSTokenID: 1, EOSTokenIDs: []int{2},
 		},
+		"llama-3.2-1b, transformers 4": {
+			ModelType: Llama, HiddenSize: 2048, NumLayers: 16, NumHeads: 32, NumKVHeads: 8, HeadDim: 64, IntermediateSize: 8192, VocabSize: 128256,
+			MaxPositionEmbeddings: 131072, RMSNormEps: 1e-5, RopeTheta: 500000, TieWordEmbeddings: true, HiddenAct: "silu", BOSTokenID: 128000, EOSTokenIDs: []int{128001},
+			RopeScaling: RopeScaling{Type: Llama3Rope, Factor: 32, LowFreqFactor: 1, HighFreqFactor: 4, Original: 8192},
+		},
+		"qwen2.5-0.5b, transformers 4": {
+			ModelType: Qwen2, HiddenSize: 896, NumLayers: 24, NumHeads: 14, NumKVHeads: 2, HeadDim: 64, IntermediateSize: 4864, VocabSize: 151936,
+			MaxPositionEmbeddings: 32768, RMSNormEps: 1e-6, RopeTheta: 1e6, TieWordEmbeddings: true, HiddenAct: "silu", AttentionBias: true, BOSTokenID: 151643, EOSTokenIDs: []int{151645},
+		},
+		"gemma-3-1b, transformers 4": {
+			ModelType: Gemma3, HiddenSize: 1152, NumLayers: 7, NumHeads: 4, NumKVHeads: 1, HeadDim: 256, IntermediateSize: 6912, VocabSize: 262144,
+			MaxPositionEmbeddings: 32768, RMSNormEps: 1e-6, RopeTheta: 1e6, RopeLocalTheta: 1e4, TieWordEmbeddings: true, HiddenAct: geluTanh, QueryPreAttnScalar: 256,
+			SlidingWindow: 512, LayerTypes: []string{SlidingAttention, SlidingAttention, SlidingAttention, SlidingAttention, SlidingAttention, FullAttention, SlidingAttention},
+			BOSTokenID: 2, EOSTokenIDs: []int{1, 106},
+		},
+		"phi-4-mini, transformers 4": {
+			ModelType: Phi3, HiddenSize: 64, NumLayers: 2, NumHeads: 4, NumKVHeads: 2, HeadDim: 16, IntermediateSize: 128, VocabSize: 256, MaxPositionEmbeddings: 131072,
+			RMSNormEps: 1e-5, RopeTheta: 10000, RotaryDim: 12, TieWordEmbeddings: true, HiddenAct: "silu", SlidingWindow: 262144, BOSTokenID: 199, EOSTokenIDs: []int{199},
+			RopeScaling: RopeScaling{Type: LongRope, Original: 4096, Short: []float64{1, 1, 1, 1, 1, 1}, Long: []float64{1, 1.1, 1.3, 1.8, 4, 47.8}},
+		},
 		"gpt2": {
 			ModelType: GPT2, HiddenSize: 768, NumLayers: 12, NumHeads: 12, NumKVHeads: 12, HeadDim: 64, IntermediateSize: 3072, VocabSize: 50257,
 			MaxPositionEmbeddings: 1024, LayerNormEps: 1e-5, TieWordEmbeddings: true, HiddenAct: "gelu_new", BOSTokenID: 50256, EOSTokenIDs: []int{50256},
@@ -45,6 +65,24 @@ func TestConfigOfPublishedFiles(t *testing.T) {
 			"mixtral-8x7b": `{"model_type":"mixtral","bos_token_id":1,"eos_token_id":2,"hidden_size":4096,"intermediate_size":14336,"head_dim":null,
 				"max_position_embeddings":32768,"num_attention_heads":32,"num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,
 				"num_local_experts":8,"rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,"vocab_size":32000,"router_aux_loss_coef":0.02}`,
+			"llama-3.2-1b, transformers 4": `{"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":128001,"head_dim":64,
+				"hidden_act":"silu","hidden_size":2048,"intermediate_size":8192,"max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama",
+				"num_attention_heads":32,"num_hidden_layers":16,"num_key_value_heads":8,"rms_norm_eps":1e-05,"rope_scaling":{"factor":32.0,
+				"high_freq_factor":4.0,"low_freq_factor":1.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},"rope_theta":500000.0,
+				"tie_word_embeddings":true,"torch_dtype":"bfloat16","vocab_size":128256}`,
+			"qwen2.5-0.5b, transformers 4": `{"architectures":["Qwen2ForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,"eos_token_id":151645,"hidden_act":"silu",
+				"hidden_size":896,"intermediate_size":4864,"max_position_embeddings":32768,"max_window_layers":21,"model_type":"qwen2","num_attention_heads":14,
+				"num_hidden_layers":24,"num_key_value_heads":2,"rms_norm_eps":1e-06,"rope_theta":1000000.0,"sliding_window":32768,"tie_word_embeddings":true,
+				"torch_dtype":"bfloat16","use_sliding_window":false,"vocab_size":151936}`,
+			"gemma-3-1b, transformers 4": `{"architectures":["Gemma3ForCausalLM"],"attention_bias":false,"attn_logit_softcapping":null,"bos_token_id":2,"eos_token_id":[1,106],
+				"final_logit_softcapping":null,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,"intermediate_size":6912,
+				"max_position_embeddings":32768,"model_type":"gemma3_text","num_attention_heads":4,"num_hidden_layers":7,"num_key_value_heads":1,
+				"query_pre_attn_scalar":256,"rms_norm_eps":1e-06,"rope_local_base_freq":10000,"rope_scaling":null,"rope_theta":1000000,"sliding_window":512,
+				"sliding_window_pattern":6,"torch_dtype":"bfloat16","vocab_size":262144}`,
+			"phi-4-mini, transformers 4": `{"architectures":["Phi3ForCausalLM"],"bos_token_id":199,"eos_token_id":199,"hidden_act":"silu","hidden_size":64,
+				"intermediate_size":128,"max_position_embeddings":131072,"model_type":"phi3","num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":2,
+				"original_max_position_embeddings":4096,"partial_rotary_factor":0.75,"rms_norm_eps":1e-05,"rope_scaling":{"long_factor":[1,1.1,1.3,1.8,4,47.8],
+				"short_factor":[1,1,1,1,1,1],"type":"longrope"},"rope_theta":10000.0,"sliding_window":262144,"tie_word_embeddings":true,"vocab_size":256}`,
 			"gpt2": `{"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"bos_token_id":50256,"eos_token_id":50256,
 				"layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,
 				"task_specific_params":{"text-generation":{"do_sample":true}},"vocab_size":50257}`,
@@ -156,16 +194,25 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 }
 
+// sameConfig compares what was read with what was written and read again.
+func sameConfig(t *testing.T, name string, want, got Config) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s: (-want +got)\n%s", name, d)
+	}
+}
+
 const llamaText = `{"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":256}`
 
 func TestConfigRefuses(t *testing.T) {
 	with := func(base, field string) string { return strings.TrimSuffix(base, "}") + "," + field + "}" }
 	gpt2 := `{"model_type":"gpt2"}`
-	mixtral := strings.Replace(llamaText, "llama", "mixtral", 1)
+	of := func(modelType string) string { return strings.Replace(llamaText, "llama", modelType, 1) }
+	mixtral, phi3, qwen2, smollm3, gemma2 := of(Mixtral), of(Phi3), of(Qwen2), of(SmolLM3), of(Gemma2)
 	for _, x := range []struct{ text, want string }{
 		{`{`, "config.json: unexpected end"},
 		{`[]`, "cannot unmarshal array"},
-		{`{"model_type":"mamba"}`, `model_type "mamba": want llama, mixtral or gpt2`},
+		{`{"model_type":"mamba"}`, `model_type "mamba": want llama, mistral, mixtral, `},
 		{`{"model_type":"llama"}`, "hidden_size 0: want 1 to"},
 		{with(llamaText, `"num_attention_heads":3`), "hidden_size 64 is not divisible by num_attention_heads 3"},
 		{with(llamaText, `"num_key_value_heads":3`), "num_attention_heads 4 is not divisible by num_key_value_heads 3"},
@@ -179,11 +226,24 @@ func TestConfigRefuses(t *testing.T) {
 		{with(llamaText, `"rope_theta":-1`), "rope_theta -1: want"},
 		{with(llamaText, `"hidden_act":"relu"`), `hidden_act "relu": want silu`},
 		{with(llamaText, `"eos_token_id":256`), "token id 256 in a vocabulary of 256"},
-		{with(llamaText, `"rope_scaling":{"rope_type":"llama3","factor":8}`), "rope_scaling of a llama model is not supported"},
-		{with(llamaText, `"rope_scaling":{"type":"linear","factor":8}`), "rope_scaling of a llama"},
-		{with(llamaText, `"rope_parameters":{"rope_type":"yarn","rope_theta":1e4}`), "rope_parameters of a llama"},
-		{with(llamaText, `"attention_bias":true`), "attention_bias of a llama"},
-		{with(mixtral, `"sliding_window":4096`), "sliding_window of a mixtral"},
+		{with(llamaText, `"rope_scaling":{"rope_type":"llama3","factor":8}`), "rope_scaling llama3: low_freq_factor 0, high_freq_factor 0: want"},
+		{with(llamaText, `"rope_scaling":{"type":"linear"}`), "rope_scaling linear: factor 0: want 1 to"},
+		{with(llamaText, `"rope_scaling":{"type":"mrope","factor":2}`), `rope_type "mrope": want default, linear`},
+		{with(llamaText, `"rope_parameters":{"rope_type":"yarn","rope_theta":1,"factor":4}`), "rope_scaling yarn: beta_fast 32, beta_slow 1, rope_theta 1: want"},
+		{with(llamaText, `"rope_parameters":{"rope_type":"yarn","factor":4,"original_max_position_embeddings":1}`), "original_max_position_embeddings 1: want 2 to"},
+		{with(llamaText, `"rope_scaling":{"rope_type":"longrope","short_factor":[1],"long_factor":[1]}`), "longrope: a list of 1 factors, want 8"},
+		{with(llamaText, `"partial_rotary_factor":0.5`), "partial_rotary_factor of a llama model is not supported"},
+		{with(llamaText, `"rope_parameters":{"full_attention":{"rope_type":"default"},"sliding_attention":{"rope_type":"linear","factor":2}}`), "rope_parameters of sliding layers"},
+		{with(phi3, `"partial_rotary_factor":1.5`), "elements of a head turn: want an even number"},
+		{with(qwen2, `"layer_types":["full_attention"]`), "layer_types has 1 layers, the model 2"},
+		{with(qwen2, `"layer_types":["full_attention","linear_attention"]`), `layer_types "linear_attention" of layer 1`},
+		{with(qwen2, `"layer_types":["full_attention","sliding_attention"]`), "layer 1 has a window, and there is no sliding_window"},
+		{with(smollm3, `"no_rope_layers":[1]`), "no_rope_layers has 1 layers, the model 2"},
+		{with(smollm3, `"no_rope_layers":[1,2]`), "no_rope_layers 2 of layer 1: want 0 or 1"},
+		{with(gemma2, `"attn_logit_softcapping":-1`), "attn_logit_softcapping -1: want"},
+		{with(gemma2, `"use_bidirectional_attention":true`), "use_bidirectional_attention of a gemma2"},
+		{strings.Replace(llamaText, `"llama"`, `"qwen3_moe"`, 1), "norm_topk_prob of a qwen3_moe model is not supported"},
+		{with(mixtral, `"sliding_window":-1`), "sliding_window -1: want 1 to"},
 		{with(mixtral, `"num_experts_per_tok":9`), "num_experts_per_tok 9 of 8 experts"},
 		{with(mixtral, `"num_local_experts":0`), "num_local_experts 0: want 1"},
 		{with(gpt2, `"n_head":7`), "n_embd 768 is not n_head 7 times a head width"},
@@ -256,6 +316,13 @@ func FuzzDecodeConfig(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	for _, name := range arches(f) {
+		data, err := os.ReadFile(archDir + name + "/config.json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := DecodeConfig(data)
 		if err != nil {
@@ -269,9 +336,7 @@ func FuzzDecodeConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(c, again); d != "" {
-			t.Fatalf("(-want +got)\n%s", d)
-		}
+		sameConfig(t, "written again", c, again)
 		if c.NumLayers > 64 || c.NumLocalExperts > 64 {
 			return
 		}

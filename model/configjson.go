@@ -36,28 +36,39 @@ func (t tokenIDs) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]int(t))
 }
 
-// ropeJSON is rope_scaling, or rope_parameters since transformers 5.
-type ropeJSON struct {
-	RopeTheta *float64 `json:"rope_theta,omitempty"`
-	RopeType  *string  `json:"rope_type,omitempty"`
-	Type      *string  `json:"type,omitempty"`
-	Partial   *float64 `json:"partial_rotary_factor,omitempty"`
+// nullable is a field of which null is not the same as nothing: null asks for none, nothing for the default.
+type nullable[T int | float64] struct {
+	given bool
+	value *T
 }
 
-// plain reports whether r asks for nothing but unscaled rotation of whole heads.
-func (r *ropeJSON) plain() bool {
-	if r == nil {
-		return true
-	}
-	for _, t := range []*string{r.RopeType, r.Type} {
-		if t != nil && *t != "default" {
-			return false
-		}
-	}
-	return r.Partial == nil || *r.Partial == 1
+func (n *nullable[T]) UnmarshalJSON(b []byte) error {
+	n.given = true
+	return json.Unmarshal(b, &n.value)
 }
 
-// configJSON is config.json: what is read of Llama, Mixtral and GPT-2. Pointers tell absent fields from zeros.
+func (n nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.value) }
+
+// or is the value, 0 for null, or otherwise where there is none.
+func (n nullable[T]) or(otherwise T) T {
+	switch {
+	case !n.given:
+		return otherwise
+	case n.value == nil:
+		return 0
+	}
+	return *n.value
+}
+
+// known is v, null for 0.
+func known[T int | float64](v T) nullable[T] {
+	if v == 0 {
+		return nullable[T]{given: true}
+	}
+	return nullable[T]{true, &v}
+}
+
+// configJSON is config.json: what is read of it. Pointers tell absent fields from zeros.
 type configJSON struct {
 	Architectures         []string  `json:"architectures,omitempty"`
 	ModelType             string    `json:"model_type"`
@@ -79,7 +90,30 @@ type configJSON struct {
 	NumExpertsPerTok      *int      `json:"num_experts_per_tok,omitempty"`
 	AttentionBias         *bool     `json:"attention_bias,omitempty"`
 	MLPBias               *bool     `json:"mlp_bias,omitempty"`
-	SlidingWindow         *int      `json:"sliding_window,omitempty"`
+	Partial               *float64  `json:"partial_rotary_factor,omitempty"`
+	Original              *int      `json:"original_max_position_embeddings,omitempty"`
+	RopeLocalTheta        *float64  `json:"rope_local_base_freq,omitempty"`
+	LayerTypes            []string  `json:"layer_types,omitempty"`
+	UseSlidingWindow      *bool     `json:"use_sliding_window,omitempty"`
+	MaxWindowLayers       *int      `json:"max_window_layers,omitempty"`
+	SlidingWindowPattern  *int      `json:"sliding_window_pattern,omitempty"`
+
+	SlidingWindow         nullable[int]     `json:"sliding_window,omitzero"`
+	AttnLogitSoftcapping  nullable[float64] `json:"attn_logit_softcapping,omitzero"`
+	FinalLogitSoftcapping nullable[float64] `json:"final_logit_softcapping,omitzero"`
+
+	HiddenActivation          *string  `json:"hidden_activation,omitempty"`
+	QueryPreAttnScalar        *float64 `json:"query_pre_attn_scalar,omitempty"`
+	UseBidirectionalAttention *bool    `json:"use_bidirectional_attention,omitempty"`
+	NoRopeLayers              []int    `json:"no_rope_layers,omitempty"`
+	NoRopeLayerInterval       *int     `json:"no_rope_layer_interval,omitempty"`
+	NumExperts                *int     `json:"num_experts,omitempty"`
+	MoEIntermediateSize       *int     `json:"moe_intermediate_size,omitempty"`
+	NormTopKProb              *bool    `json:"norm_topk_prob,omitempty"`
+	DecoderSparseStep         *int     `json:"decoder_sparse_step,omitempty"`
+	MLPOnlyLayers             []int    `json:"mlp_only_layers,omitempty"`
+	SwiGLUAlpha               *float64 `json:"swiglu_alpha,omitempty"`
+	SwiGLULimit               *float64 `json:"swiglu_limit,omitempty"`
 
 	NEmbd        *int     `json:"n_embd,omitempty"`
 	NLayer       *int     `json:"n_layer,omitempty"`
@@ -95,6 +129,8 @@ type configJSON struct {
 	BOSTokenID *int     `json:"bos_token_id,omitempty"`
 	EOSTokenID tokenIDs `json:"eos_token_id"`
 	TorchDType string   `json:"torch_dtype,omitempty"`
+
+	unread string // names a field that was read and cannot be followed
 }
 
 func or[T any](p *T, otherwise T) T {
@@ -102,29 +138,6 @@ func or[T any](p *T, otherwise T) T {
 		return otherwise
 	}
 	return *p
-}
-
-// refusal names a field whose value asks for arithmetic that this package does not have, or is "".
-func (j *configJSON) refusal() string {
-	switch {
-	case !j.RopeScaling.plain():
-		return "rope_scaling"
-	case !j.RopeParameters.plain():
-		return "rope_parameters"
-	case or(j.AttentionBias, false):
-		return "attention_bias"
-	case or(j.MLPBias, false):
-		return "mlp_bias"
-	case j.SlidingWindow != nil && *j.SlidingWindow < or(j.MaxPositionEmbeddings, maxPos):
-		return "sliding_window"
-	case !or(j.ScaleAttn, true):
-		return "scale_attn_weights"
-	case or(j.ScaleByLayer, false):
-		return "scale_attn_by_inverse_layer_idx"
-	case or(j.CrossAttn, false):
-		return "add_cross_attention"
-	}
-	return ""
 }
 
 // DecodeConfig reads config.json. Absent fields take transformers' defaults, unknown fields are ignored, and a field that
@@ -135,71 +148,111 @@ func DecodeConfig(data []byte) (Config, error) {
 		return Config{}, fmt.Errorf("model: config.json: %w", err)
 	}
 	if j.ModelType == "" && len(j.Architectures) == 1 {
-		for _, t := range []string{Llama, Mixtral, GPT2} {
-			if architecture(t) == j.Architectures[0] {
-				j.ModelType = t
+		for _, f := range families() {
+			if f.class == j.Architectures[0] {
+				j.ModelType = f.modelType
 			}
 		}
 	}
 	c := Config{ModelType: j.ModelType, VocabSize: or(j.VocabSize, 0), BOSTokenID: or(j.BOSTokenID, -1), EOSTokenIDs: j.EOSTokenID}
-	switch c.ModelType {
-	case Llama, Mixtral:
-		j.llama(&c)
-	case GPT2:
-		j.gpt2(&c)
+	f := c.family()
+	if f.read != nil {
+		f.read(&j, &c)
 	}
 	if err := c.Validate(); err != nil {
 		return Config{}, err
 	}
-	if f := j.refusal(); f != "" {
-		return Config{}, fmt.Errorf("model: config.json: this %s of a %s model is not supported", f, c.ModelType)
+	if j.unread == "" && f.refuse != nil {
+		j.unread = f.refuse(&j)
+	}
+	if j.unread != "" {
+		return Config{}, fmt.Errorf("model: config.json: this %s of a %s model is not supported", j.unread, c.ModelType)
 	}
 	return c, nil
 }
 
-// llama fills c with what Llama and Mixtral share and with Mixtral's own.
-func (j *configJSON) llama(c *Config) {
+// defaults are what transformers takes for fields that a file of a family leaves out.
+type defaults struct {
+	eps, theta float64
+	local      float64 // of RopeLocalTheta; 0 where the family has none
+	positions  int
+	original   int // of original_max_position_embeddings, where it stands outside rope_scaling; 0 where it does not
+	headDim    int // 0 is HiddenSize/NumHeads
+	act        string
+	tie        bool
+	partial    bool // a part of a head may turn
+}
+
+// rotary fills c with what all families with rotary positions share.
+func (j *configJSON) rotary(c *Config, d defaults) {
 	c.HiddenSize, c.NumLayers, c.NumHeads = or(j.HiddenSize, 0), or(j.NumLayers, 0), or(j.NumHeads, 0)
 	c.NumKVHeads = or(j.NumKVHeads, c.NumHeads)
 	if j.HeadDim != nil {
 		c.HeadDim = *j.HeadDim
+	} else if d.headDim > 0 {
+		c.HeadDim = d.headDim
 	} else if c.NumHeads > 0 && c.HiddenSize%c.NumHeads == 0 {
 		c.HeadDim = c.HiddenSize / c.NumHeads
 	}
 	c.IntermediateSize = or(j.IntermediateSize, 0)
-	switch c.HiddenAct = or(j.HiddenAct, "silu"); c.HiddenAct { // other names of the same functions
+	if d.act == "" {
+		d.act = "silu"
+	}
+	switch c.HiddenAct = or(j.HiddenAct, d.act); c.HiddenAct { // other names of the same functions
 	case "swish":
 		c.HiddenAct = "silu"
 	case "gelu_new":
 		c.HiddenAct = geluTanh
 	}
-	c.TieWordEmbeddings = or(j.TieWordEmbeddings, false)
-	eps, theta, positions := 1e-6, 1e4, 2048
-	if c.ModelType == Mixtral {
-		eps, theta, positions = 1e-5, 1e6, 1<<17
-		c.NumLocalExperts, c.NumExpertsPerTok = or(j.NumLocalExperts, 8), or(j.NumExpertsPerTok, 2)
+	c.TieWordEmbeddings = or(j.TieWordEmbeddings, d.tie)
+	c.RMSNormEps, c.MaxPositionEmbeddings = or(j.RMSNormEps, d.eps), or(j.MaxPositionEmbeddings, d.positions)
+	j.rope(c, d)
+}
+
+// everyLayer is slides's answer for families whose layers are alike.
+func everyLayer(int) bool { return true }
+
+// slides fills c's windows: n positions, 0 for none, in the layers that layer_types lists or else in those that by names.
+func (j *configJSON) slides(c *Config, n int, by func(layer int) bool) {
+	types := j.LayerTypes
+	for i := range max(0, min(c.NumLayers, maxLayers)) {
+		if len(j.LayerTypes) > 0 {
+			break
+		}
+		t := FullAttention
+		if n != 0 && by(i) {
+			t = SlidingAttention
+		}
+		types = append(types, t)
 	}
-	c.RMSNormEps, c.MaxPositionEmbeddings = or(j.RMSNormEps, eps), or(j.MaxPositionEmbeddings, positions)
-	c.RopeTheta = or(j.RopeTheta, theta)
-	if r := j.RopeParameters; r != nil {
-		c.RopeTheta = or(r.RopeTheta, c.RopeTheta)
+	count := map[string]int{}
+	for _, t := range types {
+		count[t]++
+	}
+	c.SlidingWindow, c.LayerTypes = n, types
+	switch c.NumLayers {
+	case count[FullAttention]:
+		c.SlidingWindow, c.LayerTypes = 0, nil
+	case count[SlidingAttention]:
+		if n != 0 {
+			c.LayerTypes = nil
+		}
 	}
 }
 
-// gpt2 fills c from GPT-2's spellings.
-func (j *configJSON) gpt2(c *Config) {
-	c.HiddenSize, c.NumLayers, c.NumHeads = or(j.NEmbd, 768), or(j.NLayer, 12), or(j.NHead, 12)
-	c.NumKVHeads = c.NumHeads
-	if c.NumHeads > 0 && c.HiddenSize > 0 {
-		c.HeadDim = max(1, c.HiddenSize/c.NumHeads)
-	}
-	c.IntermediateSize = or(j.NInner, 4*c.HiddenSize)
-	c.VocabSize, c.MaxPositionEmbeddings = or(j.VocabSize, 50257), or(j.NPositions, 1024)
-	c.LayerNormEps = or(j.LayerNormEps, 1e-5)
-	c.TieWordEmbeddings = or(j.TieWordEmbeddings, true)
-	c.HiddenAct = or(j.Activation, "gelu_new")
-	if c.HiddenAct == geluTanh { // another name of the same function
-		c.HiddenAct = "gelu_new"
+// window is sliding_window of c.
+func window(c Config) nullable[int] { return known(c.SlidingWindow) }
+
+// writeSlides is slides's inverse, for families whose layers differ.
+func (j *configJSON) writeSlides(c Config) {
+	slides := c.SlidingWindow > 0
+	j.SlidingWindow, j.UseSlidingWindow = window(c), &slides
+	for i := range c.NumLayers {
+		t := FullAttention
+		if c.Window(i) > 0 {
+			t = SlidingAttention
+		}
+		j.LayerTypes = append(j.LayerTypes, t)
 	}
 }
 
@@ -215,17 +268,14 @@ func EncodeConfig(c Config) ([]byte, error) {
 	if c.BOSTokenID >= 0 {
 		j.BOSTokenID = &c.BOSTokenID
 	}
-	if c.ModelType == GPT2 {
-		j.NEmbd, j.NLayer, j.NHead, j.NInner, j.NPositions = &c.HiddenSize, &c.NumLayers, &c.NumHeads, &c.IntermediateSize, &c.MaxPositionEmbeddings
-		j.LayerNormEps, j.Activation = &c.LayerNormEps, &c.HiddenAct
-	} else {
+	f := c.family()
+	if c.ModelType != GPT2 {
 		j.HiddenSize, j.NumLayers, j.NumHeads, j.NumKVHeads, j.HeadDim = &c.HiddenSize, &c.NumLayers, &c.NumHeads, &c.NumKVHeads, &c.HeadDim
 		j.IntermediateSize, j.MaxPositionEmbeddings, j.HiddenAct = &c.IntermediateSize, &c.MaxPositionEmbeddings, &c.HiddenAct
-		j.RMSNormEps, j.RopeTheta = &c.RMSNormEps, &c.RopeTheta
+		j.RMSNormEps = &c.RMSNormEps
+		j.writeRope(c, c.ModelType == Phi3)
 	}
-	if c.MoE() {
-		j.NumLocalExperts, j.NumExpertsPerTok = &c.NumLocalExperts, &c.NumExpertsPerTok
-	}
+	f.write(c, &j)
 	data, err := json.MarshalIndent(j, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("model: config.json: %w", err)

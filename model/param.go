@@ -21,7 +21,7 @@ type Param struct {
 // of its own; several Params share a tensor where a file keeps projections fused (GPT-2's c_attn).
 //
 //	elements of the Param                    published tensor Name, row-major, Width columns
-//	First + r·Cols + c, r < Rows, c < Cols   row Row+r, column Col+c; or Row+c, Col+r where Transposed
+//	First + r·Cols + c, r < Rows, c < Cols   row Row+r, column Col+c·Step; or Row+c, Col+r·Step where Transposed
 type Piece struct {
 	Name       string // published name
 	Shape      []int  // of the published tensor
@@ -30,6 +30,7 @@ type Piece struct {
 	Width      int    // columns of the published tensor
 	Row, Col   int    // where the piece begins in the published tensor
 	Transposed bool
+	Step       int // columns from one element to the next: 2 where two projections are published in turns; 0 is 1
 }
 
 // Run is a stretch of a published tensor: N elements from element At on are the elements Range, Range+Stride, … of a
@@ -73,6 +74,14 @@ func (p Param) Runs(at, n int, yield func(Run) bool) {
 
 // along yields runs of elements that are neighbours on both sides.
 func (c *Piece) along(i, lo, hi, base int, yield func(Run) bool) bool {
+	if c.Step > 1 {
+		for x := lo; x < hi; x++ {
+			if !yield(Run{i, (c.Row+x/c.Cols)*c.Width + c.Col + x%c.Cols*c.Step, base + x - lo, 1, 1}) {
+				return false
+			}
+		}
+		return true
+	}
 	if c.Cols == c.Width { // whole rows
 		return yield(Run{i, c.Row*c.Width + lo, base, 1, hi - lo})
 	}
@@ -99,6 +108,14 @@ func (c *Piece) across(i, lo, hi, base int, yield func(Run) bool) bool {
 		if hi <= col || last <= first {
 			continue
 		}
+		for r := first; c.Step > 1 && r < last; r++ {
+			if !yield(Run{i, (c.Row+col)*c.Width + c.Col + r*c.Step, base + r*c.Cols + col - lo, 1, 1}) {
+				return false
+			}
+		}
+		if c.Step > 1 {
+			continue
+		}
 		if !yield(Run{i, (c.Row+col)*c.Width + c.Col + first, base + first*c.Cols + col - lo, c.Cols, last - first}) {
 			return false
 		}
@@ -110,10 +127,12 @@ func (c *Piece) across(i, lo, hi, base int, yield func(Run) bool) bool {
 // √(2·layers) (GPT-2).
 const initStd = 0.02
 
-// lister appends parameters.
+// lister appends parameters, or only counts their elements.
 type lister struct {
-	out   []Param
-	layer int
+	out      []Param
+	layer    int
+	counting bool
+	count    float64
 }
 
 // add appends a parameter that is a published tensor of the same name and shape.
@@ -122,13 +141,31 @@ func (l *lister) add(part, name string, in Init, dims ...int) {
 	l.piece(part, name, in, dims, Piece{Name: name, Shape: dims, Rows: elems(dims) / w, Cols: w, Width: w})
 }
 
+// within appends a parameter that is rows of a published tensor: from row first on, of all.
+func (l *lister) within(part, name, published string, in Init, first, all, rows, cols int) {
+	l.piece(part, name, in, []int{rows, cols}, Piece{Name: published, Shape: []int{all, cols}, Rows: rows, Cols: cols, Width: cols, Row: first})
+}
+
 // piece appends a parameter with its pieces.
 func (l *lister) piece(part, name string, in Init, dims []int, pieces ...Piece) {
+	if l.counting {
+		l.tally(dims...)
+		return
+	}
 	ds := make([]graph.Dim, len(dims))
 	for i, n := range dims {
 		ds[i] = graph.D(n)
 	}
 	l.out = append(l.out, Param{Name: name, Type: graph.F(ds...), Init: in, Layer: l.layer, Part: part, Pieces: pieces})
+}
+
+// tally counts elements.
+func (l *lister) tally(dims ...int) {
+	n := 1.0
+	for _, d := range dims {
+		n *= float64(d)
+	}
+	l.count += n
 }
 
 func elems(dims []int) int {
@@ -139,52 +176,12 @@ func elems(dims []int) int {
 	return n
 }
 
-// Parameters lists the weights of a valid configuration: the embedding, the layers in order, the final norm, the head.
-func (c Config) Parameters() []Param {
-	l := &lister{layer: graph.Outside}
-	if c.ModelType == GPT2 {
-		l.gpt2(c)
-	} else {
-		l.llama(c)
-	}
-	return l.out
-}
-
-func (l *lister) llama(c Config) {
-	d, f, h, g := c.HiddenSize, c.IntermediateSize, c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	std, one := Init{Std: initStd}, Init{Const: 1}
-	back := Init{Std: float32(initStd / math.Sqrt(2*float64(c.NumLayers)))}
-	l.add("embed", "model.embed_tokens.weight", std, c.VocabSize, d)
-	for l.layer = range c.NumLayers {
-		n := fmt.Sprintf("model.layers.%d.", l.layer)
-		l.add("attn.norm", n+"input_layernorm.weight", one, d)
-		l.add("attn.qkv", n+"self_attn.q_proj.weight", std, h, d)
-		l.add("attn.qkv", n+"self_attn.k_proj.weight", std, g, d)
-		l.add("attn.qkv", n+"self_attn.v_proj.weight", std, g, d)
-		l.add("attn.out", n+"self_attn.o_proj.weight", back, d, h)
-		l.add("mlp.norm", n+"post_attention_layernorm.weight", one, d)
-		if c.MoE() {
-			e := c.NumLocalExperts
-			n += "block_sparse_moe."
-			l.add("moe.router", n+"gate.weight", std, e, d)
-			l.experts("moe.experts.up", n+"experts.", "w1", std, e, f, d)
-			l.experts("moe.experts.up", n+"experts.", "w3", std, e, f, d)
-			l.experts("moe.experts.down", n+"experts.", "w2", back, e, d, f)
-			continue
-		}
-		l.add("mlp.up", n+"mlp.gate_proj.weight", std, f, d)
-		l.add("mlp.up", n+"mlp.up_proj.weight", std, f, d)
-		l.add("mlp.down", n+"mlp.down_proj.weight", back, d, f)
-	}
-	l.layer = graph.Outside
-	l.add("norm", "model.norm.weight", one, d)
-	if !c.TieWordEmbeddings {
-		l.add("head", "lm_head.weight", std, c.VocabSize, d)
-	}
-}
-
 // experts appends one projection of all experts, published as a tensor an expert.
 func (l *lister) experts(part, prefix, w string, in Init, e, rows, cols int) {
+	if l.counting {
+		l.tally(e, rows, cols)
+		return
+	}
 	pieces := make([]Piece, e)
 	for i := range pieces {
 		pieces[i] = Piece{
@@ -195,40 +192,14 @@ func (l *lister) experts(part, prefix, w string, in Init, e, rows, cols int) {
 	l.piece(part, prefix+w, in, []int{e, rows, cols}, pieces...)
 }
 
-// conv appends one of the projections that GPT-2's Conv1D named name holds side by side, with its bias: published as (inputs,
-// fused outputs), of which the rows of this one are columns from first on.
-func (l *lister) conv(part, state, name string, in Init, first, rows, cols, fused int) {
-	l.piece(part, state+".weight", in, []int{rows, cols}, Piece{
-		Name: name + ".weight", Shape: []int{cols, fused}, Rows: rows, Cols: cols, Width: fused, Col: first, Transposed: true,
-	})
-	l.piece(part, state+".bias", Init{}, []int{rows}, Piece{
-		Name: name + ".bias", Shape: []int{fused}, Rows: 1, Cols: rows, Width: fused, Col: first,
-	})
+// starts is how weights start: most, those of a projection back onto the residual stream, and norms.
+func (c Config) starts() (std, back, one Init) {
+	return Init{Std: initStd}, Init{Std: float32(initStd / math.Sqrt(2*float64(c.NumLayers)))}, Init{Const: 1}
 }
 
-func (l *lister) gpt2(c Config) {
-	d, f := c.HiddenSize, c.IntermediateSize
-	std, one := Init{Std: initStd}, Init{Const: 1}
-	back := Init{Std: float32(initStd / math.Sqrt(2*float64(c.NumLayers)))}
-	l.add("embed", "transformer.wte.weight", std, c.VocabSize, d)
-	l.add("embed", "transformer.wpe.weight", std, c.MaxPositionEmbeddings, d)
-	for l.layer = range c.NumLayers {
-		n := fmt.Sprintf("transformer.h.%d.", l.layer)
-		l.add("attn.norm", n+"ln_1.weight", one, d)
-		l.add("attn.norm", n+"ln_1.bias", Init{}, d)
-		for i, x := range []string{"q", "k", "v"} {
-			l.conv("attn.qkv", n+"attn.c_attn."+x, n+"attn.c_attn", std, i*d, d, d, 3*d)
-		}
-		l.conv("attn.out", n+"attn.c_proj", n+"attn.c_proj", back, 0, d, d, d)
-		l.add("mlp.norm", n+"ln_2.weight", one, d)
-		l.add("mlp.norm", n+"ln_2.bias", Init{}, d)
-		l.conv("mlp.up", n+"mlp.c_fc", n+"mlp.c_fc", std, 0, f, d, f)
-		l.conv("mlp.down", n+"mlp.c_proj", n+"mlp.c_proj", back, 0, d, f, d)
-	}
-	l.layer = graph.Outside
-	l.add("norm", "transformer.ln_f.weight", one, d)
-	l.add("norm", "transformer.ln_f.bias", Init{}, d)
-	if !c.TieWordEmbeddings {
-		l.add("head", "lm_head.weight", std, c.VocabSize, d)
-	}
+// Parameters lists the weights of a valid configuration: the embedding, the layers in order, the final norm, the head.
+func (c Config) Parameters() []Param {
+	l := &lister{}
+	c.family().list(l, c)
+	return l.out
 }

@@ -2,9 +2,11 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/tensor/dtype"
 )
 
 // Names of what only a serving pass has.
@@ -30,6 +32,10 @@ type PassOptions struct {
 	BlockSize int // tokens a block
 	Context   int // tokens of the longest sequence
 	MaxCopies int // block copies before a pass; 0 leaves the input out
+
+	Types map[string]dtype.Type // how weights are stored, by name; those absent in f32
+
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
 }
 
 // TableWidth is the number of blocks that the longest sequence has.
@@ -56,8 +62,19 @@ func (o PassOptions) Validate(c Config) error {
 			return fmt.Errorf("model: %s %d: want %d to %d", f.name, f.n, f.min, f.max)
 		}
 	}
+	for _, t := range o.KVTypes {
+		if !slices.Contains(graph.KVTypes(), t) {
+			return fmt.Errorf("model: keys or values of type %v: want one of %v", t, graph.KVTypes())
+		}
+		if n := t.BlockElems(); c.HeadDim%n != 0 {
+			return fmt.Errorf("model: keys or values of type %v: heads of %d are no whole blocks of %d", t, c.HeadDim, n)
+		}
+	}
 	if slots := int64(o.Blocks) * int64(o.BlockSize); slots >= 1<<31 {
 		return fmt.Errorf("model: %d key/value slots: want less than 2³¹", slots)
+	}
+	if err := c.CheckTypes(o.Types); err != nil {
+		return err
 	}
 	if c.ModelType == GPT2 && o.Context > c.MaxPositionEmbeddings {
 		return fmt.Errorf("model: context %d: the model has %d positions", o.Context, c.MaxPositionEmbeddings)
@@ -74,12 +91,15 @@ func PassGraph(c Config, o PassOptions) (*graph.Graph, error) {
 	}
 	spec := graph.AttentionSpec{Block: o.BlockSize, Context: o.Context}
 	d := newDecoder(c, o.Name, graph.Bounds{Rows: o.MaxRows, Outs: o.MaxOuts}, spec)
-	pool := graph.F(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
+	d.stored(o.Types)
+	pool := graph.S(graph.D(o.Blocks*o.BlockSize), graph.D(c.NumKVHeads*c.HeadDim)) // (S,G·K)
 	pools := make([][2]graph.Value, c.NumLayers)
 	for i := range pools {
 		d.Part(i, "attn.append", func() {
 			k, v := PoolNames(i)
-			pools[i] = [2]graph.Value{d.State(k, pool, mem.KVBlocks), d.State(v, pool, mem.KVBlocks)}
+			pools[i] = [2]graph.Value{
+				d.State(k, graph.Type{DType: o.KVTypes[0], Shape: pool}, mem.KVBlocks), d.State(v, graph.Type{DType: o.KVTypes[1], Shape: pool}, mem.KVBlocks),
+			}
 		})
 	}
 	d.tokens = d.Input(TokensInput, graph.I(graph.R(1)))

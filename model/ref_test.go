@@ -13,14 +13,20 @@ import (
 	"loadline/mem"
 )
 
-// runner is a job on the reference device.
+// runner is a job on a device.
 type runner struct {
 	t testing.TB
 	s device.Session
 }
 
-// open runs graphs as one job.
+// open runs graphs as one job on the reference device.
 func open(t testing.TB, graphs ...*graph.Graph) *runner {
+	t.Helper()
+	return openOn(t, ref.New(ref.F32), graphs...)
+}
+
+// openOn runs graphs as one job.
+func openOn(t testing.TB, dev device.Device, graphs ...*graph.Graph) *runner {
 	t.Helper()
 	var programs []*compile.Program
 	for _, g := range graphs {
@@ -30,7 +36,7 @@ func open(t testing.TB, graphs ...*graph.Graph) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ref.New(ref.F32).Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{})})
+	s, err := dev.Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"loadline/serve/sched"
 )
 
-// Source fills p with the next bytes of the weight named state, little-endian and in order. Weights come one after the
-// other, in the order of model.Config.Parameters.
+// Source fills p with the next bytes of the weight named state, little-endian and in order; after its last byte comes its first
+// again. New asks for weights one after the other, in the order of model.Config.Parameters. Those that are read again for every pass are asked for
+// whole, from a goroutine of their own, one at a time and never during New.
 type Source = func(state string, p []byte) error
 
 // Request is what a client asks for.
@@ -117,6 +118,7 @@ func New(j *Job, dev device.Device, env device.Env, weights Source) (_ *Engine, 
 	}
 	n := j.Options.MaxSeqs
 	e.next, e.choices, e.events = make([]int32, 0, n), make([]sample.Choice, 0, n), make([]Event, 0, 2*n) //mem:ok a few words a sequence of a pass, in the Runtime line
+	env.Home = newHome(j, weights)
 	session, err := dev.Open(j.Job, env)
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)

@@ -59,7 +59,7 @@ func fill(c model.Config, edit func(name string, w []float32)) Source {
 		for i := range len(b) / 4 {
 			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(w[done[state]+i]))
 		}
-		done[state] += len(b) / 4
+		done[state] = (done[state] + len(b)/4) % len(w)
 		return nil
 	}
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -25,15 +26,35 @@ type Job struct {
 }
 
 // Plan builds the job of an engine on dev. Where Options.Blocks is 0 and the memory limit does not hold MaxSeqs sequences
-// of Context tokens, it takes as many blocks as fit: sequences then wait for each other. One whole sequence has to fit; if
-// it does not, the error is a *DoesNotFitError.
+// of Context tokens, it takes as many blocks as fit: sequences then wait for each other. One whole sequence has to fit. Where the
+// weights do not leave room for it, they are read again for every pass, as far as memory does not hold them; Job.Notes says
+// so. If that does not fit either, the error is a *DoesNotFitError.
 func Plan(o Options, dev device.Device) (*Job, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.filled()
+	o.Stream, o.Resident = false, 0
+	j, err := inMemory(o, dev)
+	if err != nil || j.fits() {
+		return j, err
+	}
+	s, err := streaming(o, dev)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.fits():
+		return s, nil
+	case s.Streamed() == 0: // no weight is worth it
+		return nil, doesNotFit(j, dev)
+	}
+	return nil, doesNotFit(s, dev)
+}
+
+// inMemory builds the job of o with all weights in memory; where not even the least fits, that.
+func inMemory(o Options, dev device.Device) (*Job, error) {
 	if o.Blocks > 0 {
-		return one(o, dev)
+		return build(o, dev)
 	}
 	width, most := o.width(), o.MaxSeqs*o.width()
 	o.Blocks = most
@@ -42,26 +63,14 @@ func Plan(o Options, dev device.Device) (*Job, error) {
 		return j, err
 	}
 	o.Blocks = width
-	least, err := one(o, dev)
-	if err != nil {
-		return nil, err
+	least, err := build(o, dev)
+	if err != nil || !least.fits() {
+		return least, err
 	}
 	return largest(width, most, least, func(n int) (*Job, error) {
 		o.Blocks = n
 		return build(o, dev)
 	})
-}
-
-// one builds the job of o, or says that it does not fit.
-func one(o Options, dev device.Device) (*Job, error) {
-	j, err := build(o, dev)
-	if err != nil {
-		return nil, err
-	}
-	if !j.fits() {
-		return nil, doesNotFit(j, dev)
-	}
-	return j, nil
 }
 
 // build compiles the job of o, whether it fits or not.
@@ -70,12 +79,16 @@ func build(o Options, dev device.Device) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Stream {
+		g = compile.Stream(g, compile.StreamOptions{Keep: o.kept(g)})
+	}
 	c := compile.Options{Machine: o.Machine}
 	pass, err := compile.Step(g, c)
 	if err != nil {
 		return nil, err
 	}
-	load, err := compile.Step(model.RestoreGraph(loadProgram, model.StoredStates(g)...), c)
+	stored := slices.DeleteFunc(model.StoredStates(g), func(s model.Stored) bool { return s.Tier == mem.Disk })
+	load, err := compile.Step(model.RestoreGraph(loadProgram, stored...), c)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +123,13 @@ func largest(lo, hi int, best *Job, at func(n int) (*Job, error)) (*Job, error) 
 
 // DoesNotFitError says that not even one sequence fits into the memory limit, and what would.
 type DoesNotFitError struct {
-	Wanted  Options    // with the blocks of one sequence, or those asked for
-	Need    mem.Bytes  // the peak of that
-	Largest []mem.Line // its largest lines, at most four, largest first
-	Nearest *Options   // the nearest options that fit; nil if none do
+	Wanted   Options    // with the blocks of one sequence, or those asked for
+	Need     mem.Bytes  // the peak of that
+	Largest  []mem.Line // its largest lines, at most four, largest first
+	Nearest  *Options   // the nearest options that fit; nil if none do
+	Narrower *Options   // what was wanted, with keys and values in the widest type that makes it fit; nil if none does
+
+	streamed mem.Bytes // of weights that every pass would read
 }
 
 // Error says what went wrong, in one line.
@@ -122,16 +138,26 @@ func (e *DoesNotFitError) Error() string {
 	for _, l := range e.Largest {
 		lines = append(lines, l.String())
 	}
-	w := &e.Wanted
-	return fmt.Sprintf("serve: %s of %d tokens, for %s of at most %d, would bring the peak to %v, the memory limit is %v; largest: %s",
-		plural(w.Blocks, "KV block"), w.BlockSize, plural(w.MaxSeqs, "sequence"), w.Context, e.Need, w.Memory, strings.Join(lines, ", "))
+	w, even := &e.Wanted, ""
+	if e.streamed > 0 {
+		even = fmt.Sprintf(" even if every pass read %v of weights again", e.streamed)
+	}
+	return fmt.Sprintf("serve: %s of %d tokens, for %s of at most %d, would bring the peak to %v%s, the memory limit is %v; largest: %s",
+		plural(w.Blocks, "KV block"), w.BlockSize, plural(w.MaxSeqs, "sequence"), w.Context, e.Need, even, w.Memory, strings.Join(lines, ", "))
 }
 
 // Advice says what to do, in one line.
 func (e *DoesNotFitError) Advice() string {
 	raise := fmt.Sprintf("raise the memory limit to %v", (e.Need+mem.MiB-1)/mem.MiB*mem.MiB)
+	narrower := ""
+	if e.Narrower != nil {
+		narrower = fmt.Sprintf(", or keep keys and values in %s, which fits", kvWords(e.Narrower.KVTypes))
+	}
 	n := e.Nearest
-	if n == nil {
+	switch {
+	case n == nil && narrower != "":
+		return raise + narrower
+	case n == nil:
 		return raise + ", or take a smaller model"
 	}
 	var changes []string
@@ -147,7 +173,7 @@ func (e *DoesNotFitError) Advice() string {
 	if n.Blocks != e.Wanted.Blocks && n.Context == e.Wanted.Context {
 		changes = append(changes, plural(n.Blocks, "KV block"))
 	}
-	return raise + ", or take " + strings.Join(changes, " and ") + ", which fits"
+	return raise + ", or take " + strings.Join(changes, " and ") + ", which fits" + narrower
 }
 
 func plural(n int, what string) string {
@@ -163,7 +189,7 @@ const minChunk = 16
 // doesNotFit describes j, which does not fit. It looks for the nearest options that do by giving up, one after the other,
 // blocks beyond those of one sequence, sequences, chunk and context, each as little as will do.
 func doesNotFit(j *Job, dev device.Device) error {
-	e := &DoesNotFitError{Wanted: j.Options, Need: j.Promise.Memory()}
+	e := &DoesNotFitError{Wanted: j.Options, Need: j.Promise.Memory(), streamed: j.Streamed()}
 	for _, l := range j.Promise.Peak.Lines() {
 		if l.Tier.Memory() && len(e.Largest) < 4 {
 			e.Largest = append(e.Largest, l)
@@ -205,6 +231,10 @@ func doesNotFit(j *Job, dev device.Device) error {
 		}
 		e.Nearest = &best.Options
 		break
+	}
+	var err error
+	if e.Narrower, err = narrower(j, dev); err != nil {
+		return err
 	}
 	return e
 }

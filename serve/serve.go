@@ -26,6 +26,7 @@ import (
 	"loadline/model"
 	"loadline/serve/kvcache"
 	"loadline/serve/sched"
+	"loadline/tensor/dtype"
 )
 
 // Values that options take where they are 0.
@@ -46,11 +47,18 @@ type Options struct {
 	PrefillChunk int // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
 	Blocks       int // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
 
+	Types map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
+
+	KVTypes [2]dtype.Type // what keys and values are stored in, each one of graph.KVTypes; the zero value is f32
+
 	NoCache  bool      // do not keep blocks for later requests with the same prefix
 	HashSeed uint64    // a secret keeps clients from aiming prompts at one bucket of the prefix cache
 	Runtime  mem.Bytes // reserved for the Go runtime and what the caller keeps on its heap; 0 is DefaultRuntime
 
 	Machine cost.Machine // what modelled times are for; the zero value is cost.Laptop2
+
+	Stream   bool      // Plan's: weights are read again for every pass
+	Resident mem.Bytes // Plan's: of these, what stays in memory at most, norms and biases aside
 }
 
 // filled returns o with defaults in the place of zeros.
@@ -124,7 +132,8 @@ func (o Options) maxCopies() int {
 func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
 		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
-		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(),
+		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(), Types: o.Types,
+		KVTypes: o.KVTypes,
 	}
 }
 

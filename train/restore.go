@@ -11,6 +11,7 @@ import (
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/model"
+	"loadline/model/weights"
 	"loadline/tensor/dtype"
 	"loadline/train/checkpoint"
 )
@@ -55,7 +56,7 @@ func (t *Trainer) fresh(s *state, at int, p []byte) error {
 }
 
 // openModel opens a model and checks that it is the one that the job trains.
-func (t *Trainer) openModel(path string) (*checkpoint.Model, error) {
+func (t *Trainer) openModel(path string) (*weights.Model, error) {
 	m, err := checkpoint.OpenModel(path)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (t *Trainer) openModel(path string) (*checkpoint.Model, error) {
 	return m, nil
 }
 
-func closeModel(m *checkpoint.Model) error {
+func closeModel(m *weights.Model) error {
 	if m == nil {
 		return nil
 	}
@@ -114,7 +115,7 @@ func sameFile(a, b string) bool {
 // reader is an open checkpoint.
 type reader struct {
 	state   *checkpoint.State
-	model   *checkpoint.Model
+	model   *weights.Model
 	moments *checkpoint.Moments
 }
 

@@ -11,19 +11,47 @@ import (
 )
 
 func (a *app) benchCommand() *cobra.Command {
+	b := &benchModelFlags{}
 	c := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure the speed of this machine: whole steps, kernels alone, what the cost model says, what recomputing costs",
+		Use:   "bench [MODEL]",
+		Short: "Measure the speed of a model, or of this machine: whole steps, kernels alone, what the cost model says, what recomputing costs",
 		Long: `bench measures. It prints one line for each measurement, and with --json a document whose results hold what was measured, on how many
-threads, its speed and the standard deviation of the speed.`,
-		Example: `  loadline bench train --preset bench-20m --precision bf16 --threads 2 --json
+threads, its speed and the standard deviation of the speed.
+
+With a model it measures what llama-bench does: pp512, a prompt of 512 random tokens, and tg128, 128 single tokens one after the other,
+each the mean of 5 after one that does not count, without tokenizing and sampling; behind --depth tokens that come before, which are not
+measured. Speed, promise and peak RSS are of one run.`,
+		Example: `  loadline bench --model model.gguf
+  loadline bench run -p 128,512 -n 64 --depth 0,1024 --threads 2 --json
+  loadline bench train --preset bench-20m --precision bf16 --threads 2 --json
   loadline bench kernels
   loadline bench cost
   loadline bench recompute`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: atMostOne,
 	}
+	b.register(c)
 	c.AddCommand(a.benchTrainCommand(), a.benchKernelsCommand(), a.benchCostCommand(), a.benchRecomputeCommand())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && !exists(args[0]) {
+			var names []string
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+			if n := nearest(args[0], names); n != "" {
+				return usage("bench "+n, "there is neither a model nor a measurement %q", args[0])
+			}
+		}
+		if err := modelArgument(&b.model, args); err != nil {
+			return err
+		}
+		if b.model == "" {
+			if c.Flags().NFlag() > 0 {
+				return usage("--model PATH", "the speed of what? want --model PATH, or train, kernels, cost or recompute")
+			}
+			return c.Help()
+		}
+		return a.benchModel(b)
+	}
 	return c
 }
 

@@ -5,37 +5,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/mem"
+	"loadline/model"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/sample"
 	"loadline/tensor/kernel"
-	"loadline/train/checkpoint"
 )
 
 // generateDocument is generate's document.
 type generateDocument struct {
 	memoryReport
+	streamReport
 	Text            string  `json:"text"`
 	TokenIDs        []int32 `json:"token_ids"` // the new ones
 	PromptTokens    int     `json:"prompt_tokens"`
 	Finish          string  `json:"finish"` // stop, length or interrupted
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Context         int     `json:"context"`
+
+	Logprobs []tokenLogprobs `json:"logprobs,omitempty"` // with --logprobs, of every new token
 }
 
 // generation is one call of generate.
 type generation struct {
 	*generateFlags
 	a      *app
-	model  *checkpoint.Model
+	model  *weights.Model
 	tok    *tokenizer.Tokenizer
 	prompt []int32
+	params sample.Params
+	ends   []int32 // tokens that end the text
 	job    *serve.Job
 	dev    device.Device
 }
@@ -51,17 +57,11 @@ func (a *app) generate(g *generateFlags) (err error) {
 	}
 	planHeap(limit)
 	x := &generation{generateFlags: g, a: a}
-	if _, _, err := modelConfig(g.model); err != nil {
-		return err
-	}
-	if x.model, err = checkpoint.OpenModel(g.model); err != nil {
+	if x.model, err = openServed(g.model); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()
-	if x.model.Tokenizer == "" {
-		return advise(fmt.Errorf("%s has no tokenizer.json", x.model.Path), "put the model's tokenizer.json beside its config.json")
-	}
-	if x.tok, err = loadTokenizer(x.model.Tokenizer, limit); err != nil {
+	if x.tok, err = modelTokenizer(x.model, limit); err != nil {
 		return err
 	}
 	if err := x.plan(limit); err != nil {
@@ -78,13 +78,18 @@ func (a *app) generate(g *generateFlags) (err error) {
 
 // plan encodes the prompt and plans the engine.
 func (g *generation) plan(limit mem.Bytes) error {
-	g.prompt = g.tok.Encode(g.generateFlags.prompt)
+	before, _ := g.tok.Frame() // what stands after a text ends it
+	g.prompt = append(slices.Clone(before), g.tok.Encode(g.generateFlags.prompt)...)
 	if len(g.prompt) == 0 {
 		return usage(`--prompt "Once upon a time"`, "--prompt: it has no tokens")
 	}
+	kv, err := kvTypes(g.kvType)
+	if err != nil {
+		return err
+	}
 	o := serve.Options{
-		Config: g.model.Config, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
-		Runtime: runtimeWith(g.tok),
+		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
+		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
 	}
 	need := len(g.prompt) + g.maxTokens
 	if o.Context == 0 {
@@ -101,9 +106,8 @@ func (g *generation) plan(limit mem.Bytes) error {
 	if err := o.Validate(); err != nil {
 		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
-	p := g.params()
-	if err := p.Validate(o.Config.VocabSize); err != nil {
-		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "sample: "))
+	if err := g.choose(o.Config); err != nil {
+		return err
 	}
 	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
 	job, err := serve.Plan(o, g.dev)
@@ -111,7 +115,20 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return g.refuse(limit, err)
 	}
 	g.job = job
+	g.a.notes(job)
 	return nil
+}
+
+// modelTokenizer reads the tokenizer of an open model inside a limit.
+func modelTokenizer(m *weights.Model, limit mem.Bytes) (*tokenizer.Tokenizer, error) {
+	path, err := weights.TokenizerPath(m.Path)
+	if errors.Is(err, weights.ErrNoTokenizer) {
+		return nil, advise(fmt.Errorf("%s has no tokenizer.json", m.Path), "put the model's tokenizer.json beside its config.json")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return loadTokenizer(path, limit)
 }
 
 // runtimeWith is the Runtime line of an engine: the fixed one, and the tokenizer's tables.
@@ -119,17 +136,25 @@ func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
 }
 
-// servingRuntime is the Runtime line of an engine of the model in a directory; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(dir string, limit mem.Bytes) (mem.Bytes, error) {
-	path := filepath.Join(dir, checkpoint.TokenizerName)
-	if dir == "" || !exists(path) {
+// servingRuntime is the Runtime line of an engine of the model at a path; one without a tokenizer, as a preset, has the fixed one.
+func servingRuntime(path string, limit mem.Bytes) (mem.Bytes, error) {
+	name, err := weights.TokenizerPath(path)
+	if path == "" || errors.Is(err, weights.ErrNoTokenizer) {
 		return serve.DefaultRuntime, nil
 	}
-	t, err := loadTokenizer(path, limit)
 	if err != nil {
 		return 0, err
 	}
-	return runtimeWith(t), nil
+	t, err := loadTokenizer(name, limit)
+	if err != nil {
+		return 0, err
+	}
+	n := runtimeWith(t)
+	if m, err := weights.Open(path); err == nil { // a plan needs no weights
+		n += m.HeapBytes()
+		return n, m.Close()
+	}
+	return n, nil
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.
@@ -147,94 +172,62 @@ func (g *generation) refuse(limit mem.Bytes, err error) error {
 	}))
 }
 
-func (g *generation) params() sample.Params {
-	return sample.Params{Temperature: float32(g.temperature), TopK: g.topK, TopP: float32(g.topP), Seed: g.a.seed}
+// choose settles how tokens are chosen and what ends the text.
+func (g *generation) choose(c model.Config) (err error) {
+	if g.ends, err = g.samplingFlags.ends(endings(g.model, g.tok), g.tok, c.VocabSize); err != nil {
+		return err
+	}
+	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)
+	g.params.Logprobs, g.params.TopLogprobs = g.logprobs >= 0, min(max(g.logprobs, 0), c.VocabSize)
+	return err
 }
 
 // run generates.
 func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	e, err := serve.New(g.job, g.dev, device.Env{Ledger: ledger}, g.model.Source)
+	reads := newMeter(g.a, g.job, g.model.Source)
+	e, err := serve.New(g.job, g.dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	ctx, stop := g.a.interruptible("finishing the token; once more to stop at once")
 	defer stop()
-	d := &generateDocument{TokenIDs: []int32{}, PromptTokens: len(g.prompt), Context: g.job.Options.Context, Finish: "length"}
+	d := &generateDocument{PromptTokens: len(g.prompt), Context: g.job.Options.Context}
 	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
 		return nil, err
 	}
+	reads.reset()
 	began := g.a.seconds()
 	if err := g.stream(ctx, e, d); err != nil {
 		return nil, err
 	}
 	d.TokensPerSecond = float64(len(d.TokenIDs)) / max(g.a.seconds()-began, 1e-9)
+	d.streamReport = reads.report()
 	if d.memoryReport, err = reportMemory(limit, g.job.Promise.Peak, ledger.Peak()); err != nil {
 		return nil, err
 	}
 	return d, e.Check()
 }
 
-// errStopped ends a request at a stop text.
-var errStopped = errors.New("stop text")
-
 // stream runs the request; text goes out as it comes, unless a document does.
 func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDocument) error {
-	var whole strings.Builder
-	out := io.Writer(&whole)
-	if !g.a.json {
-		out = io.MultiWriter(&whole, g.a.out)
+	out := g.a.out
+	if g.a.json {
+		out = io.Discard
 	}
-	decoder := g.tok.NewDecoder()
-	cut := &cutter{stops: g.stop}
-	var buf []byte
-	put := func(text []byte) error {
-		_, err := out.Write(text)
-		return err
-	}
-	ends := map[int32]bool{}
-	var stops []int32
-	for _, id := range g.model.Config.EOSTokenIDs {
-		if id >= 0 {
-			ends[int32(id)], stops = true, append(stops, int32(id))
+	s := &textStream{decoder: g.tok.NewContinuation(), cut: cutter{stops: g.stop}, out: out}
+	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params, MaxTokens: g.maxTokens, Stop: g.ends}
+	err := s.run(ctx, e, request, func(x *serve.Event) {
+		if g.logprobs >= 0 {
+			d.Logprobs = append(d.Logprobs, logprobsOf(x, g.tok))
 		}
-	}
-	request := serve.Request{ID: "generate", Prompt: g.prompt, Params: g.params(), MaxTokens: g.maxTokens, Stop: stops}
-	_, err := e.Generate(ctx, request, func(x serve.Event) error {
-		d.TokenIDs = append(d.TokenIDs, x.Token)
-		if ends[x.Token] {
-			d.Finish = "stop"
-			return nil
-		}
-		buf = decoder.Append(buf[:0], x.Token)
-		text, stopped := cut.add(buf)
-		if err := put(text); err != nil {
-			return err
-		}
-		if stopped {
-			d.Finish = "stop"
-			return errStopped
-		}
-		return nil
 	})
-	switch {
-	case errors.Is(err, errStopped):
-		err = nil
-	case errors.Is(err, context.Canceled):
-		d.Finish, err = "interrupted", nil
-	}
 	if err != nil {
 		return err
 	}
-	text, stopped := cut.add(decoder.Flush(buf[:0]))
-	if !stopped && !cut.stopped {
-		text = append(text, cut.rest()...)
-	}
-	if err := put(text); err != nil {
-		return err
-	}
-	if d.Text = whole.String(); !g.a.json {
+	d.TokenIDs, d.Text, d.Finish = nonNil(s.ids), s.text.String(), s.finish
+	if !g.a.json {
 		_, err = fmt.Fprintln(g.a.out)
 	}
 	return err
@@ -242,9 +235,12 @@ func (g *generation) stream(ctx context.Context, e *serve.Engine, d *generateDoc
 
 // finish prints the document, or for people what it took.
 func (g *generation) finish(d *generateDocument) error {
+	if g.logprobs >= 0 {
+		printLogprobs(g.a.text(), d.Logprobs)
+	}
 	if !g.a.quiet {
-		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
-			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
+		fmt.Fprintf(g.a.err, "%d tokens after %d of the prompt, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v%s\n",
+			len(d.TokenIDs), d.PromptTokens, d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
 	}
 	if err := g.a.log.write("end", map[string]any{"tokens": len(d.TokenIDs), "finish": d.Finish, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
 		return err

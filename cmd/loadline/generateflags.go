@@ -1,25 +1,26 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"loadline/serve"
+	"loadline/serve/sample"
 )
 
 // generateFlags are the flags of generate.
 type generateFlags struct {
-	model, prompt, kvType            string
-	maxTokens, topK                  int
-	temperature, topP                float64
-	context, blockSize, prefillChunk int
-	stop                             []string
-	memory                           sizeFlag
+	samplingFlags
+	engineFlags
+	model, prompt       string
+	maxTokens, logprobs int
 }
 
 func (a *app) generateCommand() *cobra.Command {
-	g := &generateFlags{}
+	g := &generateFlags{samplingFlags: plainSampling()}
 	c := &cobra.Command{
 		Use:   "generate [MODEL]",
 		Short: "Go on from a prompt",
@@ -27,14 +28,12 @@ func (a *app) generateCommand() *cobra.Command {
 the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk.`,
 		Example: `  loadline generate --model run --prompt "Once upon a time" --max-tokens 100
   loadline generate run --prompt "ROMEO:" --temperature 0 --stop "JULIET:"
-  loadline generate --model run/step-100 --prompt "To be" --top-k 40 --top-p 0.95 --seed 7 --json`,
+  loadline generate --model run/step-100 --prompt "To be" --top-k 40 --top-p 0.95 --seed 7 --json
+  loadline generate run --prompt "To be" --min-p 0.05 --repetition-penalty 1.1 --logprobs 3`,
 		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if g.model != "" {
-					return usage("give one of them", "the model is %q and also --model %s", args[0], g.model)
-				}
-				g.model = args[0]
+			if err := modelArgument(&g.model, args); err != nil {
+				return err
 			}
 			if !c.Flags().Changed("prompt") {
 				return usage(`--prompt "Once upon a time"`, "what is the text to go on from? want --prompt TEXT")
@@ -47,15 +46,9 @@ the prompt, the seed and the sampling flags alone, not on memory, threads, block
 	f.StringVar(&g.model, "model", "", "directory at `PATH`: an --out of train (its newest checkpoint), a checkpoint, or Hugging Face files")
 	f.StringVar(&g.prompt, "prompt", "", "`TEXT` to go on from, as it is")
 	f.IntVar(&g.maxTokens, "max-tokens", 128, "most new tokens")
-	f.Float64Var(&g.temperature, "temperature", 0.8, "how freely tokens are drawn; 0 always takes the likeliest")
-	f.IntVar(&g.topK, "top-k", 0, "draw from the `K` likeliest tokens; 0 is all")
-	f.Float64Var(&g.topP, "top-p", 1, "draw from the likeliest tokens that together have this probability")
-	f.StringArrayVar(&g.stop, "stop", nil, "end before this `TEXT`; may be given more than once")
-	f.IntVar(&g.context, "context", 0, "tokens that the engine holds (default: prompt + max-tokens)")
-	f.IntVar(&g.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
-	f.IntVar(&g.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
-	f.StringVar(&g.kvType, "kv-type", "f32,f32", "number formats `K,V` of keys and values; f32 alone so far")
-	f.Var(&g.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
+	g.samplingFlags.register(f)
+	f.IntVar(&g.logprobs, "logprobs", -1, "tell the log probability of each new token, and the `N` likeliest in its place; before temperature, cuts and penalties")
+	g.engineFlags.register(f, "prompt + max-tokens")
 	return c
 }
 
@@ -71,17 +64,49 @@ func (g *generateFlags) validate() error {
 		return usage("--max-tokens 128", "--max-tokens %d: want at least 1", g.maxTokens)
 	case g.maxTokens > maxTokens:
 		return usage(fmt.Sprintf("--max-tokens %d", maxTokens), "--max-tokens %d: want at most %d", g.maxTokens, maxTokens)
-	case g.blockSize < 1:
-		return usage("--block-size 16", "--block-size %d: want at least 1", g.blockSize)
-	case g.prefillChunk < 1:
-		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", g.prefillChunk)
-	case g.kvType != "f32,f32" && g.kvType != "f32":
-		return usage("--kv-type f32,f32", "--kv-type %s: only f32 is there yet", g.kvType)
+	case g.logprobs < -1 || g.logprobs > sample.MaxTopLogprobs:
+		return usage(fmt.Sprintf("--logprobs %d", sample.MaxTopLogprobs), "--logprobs %d: want 0 to %d", g.logprobs, sample.MaxTopLogprobs)
 	}
-	for _, s := range g.stop {
-		if s == "" {
-			return usage("leave --stop out", "--stop: want a text")
-		}
+	return errors.Join(g.engineFlags.validate(), g.samplingFlags.validate())
+}
+
+// engineFlags are the flags of verbs that keep sequences in the memory of a pass.
+type engineFlags struct {
+	context, blockSize, prefillChunk int
+	kvType                           string
+	memory                           sizeFlag
+}
+
+// register adds the flags; def tells in words what the context is where it is not given.
+func (e *engineFlags) register(f *pflag.FlagSet, def string) {
+	f.IntVar(&e.context, "context", 0, "tokens that the engine holds (default: "+def+")")
+	f.IntVar(&e.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
+	f.IntVar(&e.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
+	f.StringVar(&e.kvType, "kv-type", "f32,f32", kvTypesHelp)
+	f.Var(&e.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
+}
+
+func (e *engineFlags) validate() error {
+	switch {
+	case e.context < 0:
+		return usage("leave --context out", "--context %d: want at least 1", e.context)
+	case e.blockSize < 1:
+		return usage("--block-size 16", "--block-size %d: want at least 1", e.blockSize)
+	case e.prefillChunk < 1:
+		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", e.prefillChunk)
 	}
+	_, err := kvTypes(e.kvType)
+	return err
+}
+
+// modelArgument takes the model that is an argument for --model's.
+func modelArgument(flag *string, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if *flag != "" {
+		return usage("give one of them", "the model is %q and also --model %s", args[0], *flag)
+	}
+	*flag = args[0]
 	return nil
 }

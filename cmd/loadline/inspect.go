@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,10 @@ import (
 
 	"loadline/internal/regular"
 	"loadline/mem"
+	"loadline/model"
+	"loadline/model/gguf"
 	"loadline/model/safetensors"
-	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/train/checkpoint"
 )
 
@@ -24,11 +27,11 @@ func (a *app) inspectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Tell what is in a model, a checkpoint or a file",
-		Long: `inspect reads headers alone: the tensors of a safetensors file or of all in a directory, with types, shapes and bytes, the
-configuration, the tokenizer, and where a training run stands. The architecture need not be one that loadline knows.`,
+		Long: `inspect reads headers alone: the tensors of a GGUF or safetensors file, or of all in a directory, with types, shapes and bytes, the
+configuration, metadata, the tokenizer, and where a training run stands. The architecture need not be one that loadline knows.`,
 		Example: `  loadline inspect run
   loadline inspect run/step-100/model.safetensors
-  loadline inspect run --json`,
+  loadline inspect model-q4_k_m.gguf --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage("loadline inspect run", "want one PATH, got %d", len(args))
@@ -42,11 +45,12 @@ configuration, the tokenizer, and where a training run stands. The architecture 
 type inspectDocument struct {
 	Path       string            `json:"path"`
 	Files      []string          `json:"files"`
-	Config     json.RawMessage   `json:"config"` // config.json as it is; null if there is none
+	Config     json.RawMessage   `json:"config"` // config.json as it is, or what a GGUF file says in its place; null if there is none or the architecture is not known
 	Parameters int64             `json:"parameters"`
 	Bytes      mem.Bytes         `json:"bytes"` // of all tensors
+	Types      []inspectType     `json:"types"` // of tensors, in order of first use
 	Tensors    []inspectTensor   `json:"tensors"`
-	Metadata   map[string]string `json:"metadata"`
+	Metadata   map[string]string `json:"metadata"`  // of a long list only its type and length
 	Tokenizer  *inspectTokenizer `json:"tokenizer"` // null if there is none
 	Training   *inspectTraining  `json:"training"`  // null if it is no checkpoint of a run
 }
@@ -59,9 +63,17 @@ type inspectTensor struct {
 	File  string    `json:"file"`
 }
 
+// inspectType is how much of a model is of one type.
+type inspectType struct {
+	Type    string    `json:"type"`
+	Tensors int       `json:"tensors"`
+	Bytes   mem.Bytes `json:"bytes"`
+}
+
 type inspectTokenizer struct {
-	Tokens int   `json:"tokens"`
-	EOS    int32 `json:"eos"` // −1 if there is none
+	Kind   string `json:"kind"`
+	Tokens int    `json:"tokens"`
+	EOS    int32  `json:"eos"` // −1 if there is none
 }
 
 type inspectTraining struct {
@@ -77,7 +89,7 @@ func (a *app) inspect(path string) error {
 	if err != nil {
 		return usage("check the path", "%s: there is no such file or directory", path)
 	}
-	d := &inspectDocument{Path: path, Files: []string{}, Tensors: []inspectTensor{}, Metadata: map[string]string{}}
+	d := &inspectDocument{Path: path, Files: []string{}, Types: []inspectType{}, Tensors: []inspectTensor{}, Metadata: map[string]string{}}
 	if s.IsDir() {
 		err = d.directory(path)
 	} else {
@@ -114,13 +126,13 @@ func (d *inspectDocument) directory(path string) error {
 		}
 	}
 	if len(d.Files) == 0 {
-		return usage("name a directory with config.json or *.safetensors, or an --out of loadline train", "%s: it holds no model", path)
+		return usage("name a directory with config.json, *.safetensors or *.gguf, or an --out of loadline train", "%s: it holds no model", path)
 	}
 	return nil
 }
 
 // errUnknownFile says that a file is none that inspect reads.
-var errUnknownFile = errors.New("want a .safetensors file, config.json, tokenizer.json or trainer.json")
+var errUnknownFile = errors.New("want a .safetensors or .gguf file, config.json, tokenizer.json, tokenizer.model or trainer.json")
 
 // file reads one file.
 func (d *inspectDocument) file(path string) (err error) {
@@ -132,11 +144,11 @@ func (d *inspectDocument) file(path string) (err error) {
 		err = d.tensors(path, name)
 	case name == checkpoint.ConfigName:
 		d.Config, err = readJSON(path)
-	case name == checkpoint.TokenizerName:
-		var t *tokenizer.Tokenizer
-		if t, err = tokenizer.Load(path); err == nil {
-			d.Tokenizer = &inspectTokenizer{t.VocabSize(), t.EOS()}
-		}
+	case weights.IsGGUF(path):
+		err = d.gguf(path)
+		return err
+	case name == checkpoint.TokenizerName, name == "tokenizer.model":
+		err = d.readTokenizer(path)
 	case name == checkpoint.TrainerName:
 		err = d.training(filepath.Dir(path))
 	default:
@@ -165,14 +177,85 @@ func (d *inspectDocument) tensors(path, name string) error {
 		return err
 	}
 	for _, t := range f.Tensors() {
-		d.Tensors = append(d.Tensors, inspectTensor{t.Name, string(t.DType), nonNil(slices.Clone(t.Shape)), mem.Bytes(t.Bytes), name})
-		d.Bytes += mem.Bytes(t.Bytes)
+		d.tensor(inspectTensor{t.Name, string(t.DType), nonNil(slices.Clone(t.Shape)), mem.Bytes(t.Bytes), name})
 		d.Parameters += t.Bytes / t.DType.Bytes()
 	}
 	for k, v := range f.Metadata() {
 		d.Metadata[k] = v
 	}
 	return f.Close()
+}
+
+// tensor lists a tensor.
+func (d *inspectDocument) tensor(t inspectTensor) {
+	d.Tensors = append(d.Tensors, t)
+	d.Bytes += t.Bytes
+	i := slices.IndexFunc(d.Types, func(x inspectType) bool { return x.Type == t.Type })
+	if i < 0 {
+		i = len(d.Types)
+		d.Types = append(d.Types, inspectType{Type: t.Type})
+	}
+	d.Types[i].Tensors++
+	d.Types[i].Bytes += t.Bytes
+}
+
+// readTokenizer reads a tokenizer; of a directory's the first.
+func (d *inspectDocument) readTokenizer(path string) error {
+	if d.Tokenizer != nil {
+		return nil
+	}
+	t, err := weights.LoadTokenizer(path, 0)
+	if err == nil {
+		d.Tokenizer = &inspectTokenizer{t.String(), t.VocabSize(), t.EOS()}
+	}
+	return err
+}
+
+// gguf reads a GGUF file, or all of a model in several. Of a vocabulary or an architecture that loadline does not know it says nothing.
+func (d *inspectDocument) gguf(path string) error {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if prefix, i, n, ok := gguf.SplitPath(path); ok && i > 0 && slices.Contains(d.Files, filepath.Base(gguf.SplitName(prefix, 0, n))) {
+		return nil // with the first
+	}
+	names := f.Paths()
+	for i, p := range names {
+		names[i] = filepath.Base(p)
+		d.Files = append(d.Files, names[i])
+	}
+	for _, t := range f.Tensors() {
+		d.tensor(inspectTensor{t.Name, t.Type.String(), nonNil(slices.Clone(t.Shape)), mem.Bytes(t.Bytes), names[t.File]})
+		d.Parameters += t.Elems()
+	}
+	for _, kv := range f.Meta() {
+		d.Metadata[kv.Key] = metadataText(kv.Value)
+	}
+	if _, c, err := weights.ReadConfig(path); err == nil {
+		if d.Config, err = model.EncodeConfig(c); err != nil {
+			return err
+		}
+	}
+	if _, ok := f.Meta().Get("tokenizer.ggml.model"); ok {
+		_ = d.readTokenizer(path) // the metadata shows it all the same
+	}
+	return nil
+}
+
+// maxMetadataText is the longest list that is shown.
+const maxMetadataText = 200
+
+// metadataText is a value of a GGUF file's metadata; of a long list its type and length.
+func metadataText(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	if s := fmt.Sprint(v); len(s) <= maxMetadataText {
+		return s
+	}
+	return gguf.TypeName(v)
 }
 
 func (d *inspectDocument) training(dir string) error {
@@ -207,6 +290,13 @@ func (d *inspectDocument) print(a *app) {
 			}
 		}
 	}
+	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {
+		v := plain(d.Metadata[k])
+		if len(v) > maxMetadataText {
+			v = fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(v[:maxMetadataText/2], ""), len(v))
+		}
+		fmt.Fprintf(w, "  %s: %s\n", plain(k), v)
+	}
 	if len(d.Tensors) > 0 {
 		rows := [][]string{{"tensor", "type", "shape", "bytes"}}
 		for _, t := range d.Tensors {
@@ -217,10 +307,14 @@ func (d *inspectDocument) print(a *app) {
 			rows = append(rows, []string{t.Name, t.Type, strings.Join(dims, "×"), t.Bytes.String()})
 		}
 		table(w, rows)
-		fmt.Fprintf(w, "%d tensors, %s parameters, %v\n", len(d.Tensors), grouped(d.Parameters), d.Bytes)
+		var types []string
+		for _, t := range d.Types {
+			types = append(types, fmt.Sprintf("%v in %s of %s", t.Bytes, count(t.Tensors, "tensor"), t.Type))
+		}
+		fmt.Fprintf(w, "%d tensors, %s parameters, %v: %s\n", len(d.Tensors), grouped(d.Parameters), d.Bytes, strings.Join(types, ", "))
 	}
 	if t := d.Tokenizer; t != nil {
-		fmt.Fprintf(w, "tokenizer: %d tokens, end of text %d\n", t.Tokens, t.EOS)
+		fmt.Fprintf(w, "tokenizer: %s, end of text %d\n", t.Kind, t.EOS)
 	}
 	if t := d.Training; t != nil {
 		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/train"
 )
 
@@ -46,14 +48,15 @@ func (e *heapError) Advice() string {
 	return fmt.Sprintf("--memory %dMiB", (e.need+mem.MiB-1)/mem.MiB)
 }
 
-// loadTokenizer reads a tokenizer.json inside a limit. What the Runtime line of any plan covers is not asked about: a plan says more.
+// loadTokenizer reads a tokenizer.json, a tokenizer.model or that of a GGUF file inside a limit. What the Runtime line of any plan covers
+// is not asked about: a plan says more.
 func loadTokenizer(path string, limit mem.Bytes) (*tokenizer.Tokenizer, error) {
-	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() { // Load says what is wrong otherwise
-		if need := codeBytes + mem.Bytes(tokenizer.LoadHeapBytes(st.Size())); need > max(limit, train.RuntimeBytes) {
-			return nil, &heapError{"reading " + path, need, limit}
-		}
+	t, err := weights.LoadTokenizer(path, max(limit, train.RuntimeBytes)-codeBytes)
+	var no *weights.TokenizerError
+	if errors.As(err, &no) {
+		return nil, &heapError{"reading " + path, codeBytes + no.Need, limit}
 	}
-	return tokenizer.Load(path)
+	return t, err
 }
 
 // memoryLimit is --memory, or the default for the machine as it is now, with a text that says where it comes from.

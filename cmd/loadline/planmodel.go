@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/regular"
 	"loadline/model"
+	"loadline/model/weights"
 	"loadline/planner/frameworks"
 	"loadline/planner/search"
 	"loadline/planner/shape"
@@ -88,12 +89,12 @@ func presetModel(name string) (*planModel, error) {
 func fileModel(path string) (*planModel, error) {
 	file := path
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if file = filepath.Join(path, checkpoint.ConfigName); !exists(file) {
-			e, err := checkpoint.Latest(path)
-			if err != nil {
-				return nil, usage("name a config.json or its directory, or a GGUF file", "%s: it holds neither %s nor a checkpoint", path, checkpoint.ConfigName)
-			}
-			file = filepath.Join(e.Path, checkpoint.ConfigName)
+		found, isGGUF, err := weights.Find(path)
+		if err != nil {
+			return nil, usage("name a config.json or its directory, or a GGUF file", "%s: it holds neither %s nor a checkpoint", path, checkpoint.ConfigName)
+		}
+		if file = found; !isGGUF {
+			file = filepath.Join(found, checkpoint.ConfigName)
 		}
 	}
 	f, err := regular.Open(file)

@@ -9,15 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"loadline/internal/regular"
-	"loadline/model/gguf"
 	"loadline/model/tokenizer"
-	"loadline/train/checkpoint"
+	"loadline/model/weights"
 )
 
 func (a *app) tokenizeCommand() *cobra.Command {
@@ -59,7 +56,7 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := openTokenizer(name)
+	t, err := weights.LoadTokenizer(name, 0)
 	if err != nil {
 		return err
 	}
@@ -80,41 +77,6 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 		return a.decodeText(t, text, plain)
 	}
 	return a.encodeText(t, in, tokenizer.StreamOptions{Plain: plain, Replace: true, LongWord: longWord})
-}
-
-// ggufMagic begins every GGUF file.
-const ggufMagic = "GGUF"
-
-// openTokenizer reads the tokenizer of a file.
-func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	if !isGGUF(path) {
-		return tokenizer.Load(path)
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only
-	g, err := tokenizer.NewGGUF(f.Meta().Get)
-	if err == nil {
-		var t *tokenizer.Tokenizer
-		if t, err = tokenizer.FromGGUF(g); err == nil {
-			return t, nil
-		}
-	}
-	return nil, fmt.Errorf("%w (in %s)", err, path)
-}
-
-// isGGUF tells whether a file begins as a GGUF file does. What is wrong with one that cannot be read, whoever reads it next says.
-func isGGUF(path string) bool {
-	f, err := regular.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close() // read only
-	var p [len(ggufMagic)]byte
-	_, err = io.ReadFull(f, p[:])
-	return err == nil && string(p[:]) == ggufMagic
 }
 
 // longWord is the longest word that tokenize does not cut.
@@ -233,28 +195,14 @@ func readIDs(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// tokenizerPath finds the tokenizer.json or tokenizer.model that a path means.
+// tokenizerPath finds the tokenizer.json, tokenizer.model or GGUF file that a path means.
 func tokenizerPath(path string) (string, error) {
-	s, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
+	name, err := weights.TokenizerPath(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return "", usage("check the path", "--model %s: there is no such file or directory", path)
+	case errors.Is(err, weights.ErrNoTokenizer):
+		return "", usage("name a directory with tokenizer.json", "--model %s: it has no tokenizer.json", path)
 	}
-	if err != nil {
-		return "", err
-	}
-	if !s.IsDir() {
-		return path, nil
-	}
-	dirs := []string{path}
-	if e, err := checkpoint.Latest(path); err == nil {
-		dirs = append([]string{e.Path}, path)
-	}
-	for _, d := range dirs {
-		for _, name := range []string{checkpoint.TokenizerName, "tokenizer.model"} {
-			if p := filepath.Join(d, name); exists(p) {
-				return p, nil
-			}
-		}
-	}
-	return "", usage("name a directory with tokenizer.json", "--model %s: it has no tokenizer.json", path)
+	return name, err
 }

@@ -15,6 +15,7 @@ import (
 	"loadline/data/corpus"
 	"loadline/internal/regular"
 	"loadline/model/tokenizer"
+	"loadline/model/weights"
 	"loadline/train/checkpoint"
 )
 
@@ -99,7 +100,12 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 	r.Tokenizer = filepath.Join(r.Out, checkpoint.TokenizerName)
 	from := ""
 	if r.Weights != "" {
-		from = filepath.Join(r.Weights, checkpoint.TokenizerName)
+		var err error
+		if from, err = weights.TokenizerPath(r.Weights); errors.Is(err, weights.ErrNoTokenizer) {
+			return nil, advise(err, "put the model's tokenizer.json beside its config.json")
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	if r.Resume != "" {
 		dir := r.Resume
@@ -112,11 +118,11 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 	}
 	if from != "" {
 		t, err := loadTokenizer(from, r.Options.Memory)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, advise(err, "put the model's tokenizer.json beside its config.json")
-		}
 		if err != nil {
 			return nil, err
+		}
+		if filepath.Base(from) != checkpoint.TokenizerName {
+			return t, advise(t.SaveFile(r.Tokenizer), "put the model's tokenizer.json into a directory with its config.json and model.safetensors")
 		}
 		return t, copyFile(r.Tokenizer, from)
 	}

@@ -14,6 +14,7 @@ import (
 	"loadline/cost"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/model/weights"
 	"loadline/tensor/kernel"
 	"loadline/train"
 	"loadline/train/checkpoint"
@@ -303,23 +304,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// modelConfig finds the configuration of a model on the disk, and the directory that it is in.
+// modelConfig finds the configuration of a model on the disk, and where it is: the directory, or the GGUF file.
 func modelConfig(path string) (string, model.Config, error) {
-	var none model.Config
 	if !exists(path) {
-		return "", none, usage(didYouMean(path, model.Presets(), "--preset ", "check the path"), "--model %s: there is no such directory", path)
+		return "", model.Config{}, usage(didYouMean(path, model.Presets(), "--preset ", "check the path"), "--model %s: there is no such directory", path)
 	}
-	if !exists(filepath.Join(path, checkpoint.ConfigName)) {
-		e, err := checkpoint.Latest(path)
-		if err != nil {
-			return "", none, usage("name a directory that loadline train has written, or one with config.json and model.safetensors",
-				"--model %s: it holds neither %s nor a checkpoint", path, checkpoint.ConfigName)
-		}
-		path = e.Path
+	where, c, err := weights.ReadConfig(path)
+	switch {
+	case errors.Is(err, weights.ErrNone):
+		return "", c, usage("name a directory that loadline train has written, one with config.json and model.safetensors, or a GGUF file",
+			"--model %s: it holds neither %s nor a checkpoint", path, checkpoint.ConfigName)
+	case err != nil:
+		return "", c, fmt.Errorf("--model %s: %w", path, err)
 	}
-	c, err := model.ReadConfig(filepath.Join(path, checkpoint.ConfigName))
-	if err != nil {
-		return "", none, fmt.Errorf("--model %s: %w", path, err)
-	}
-	return path, c, nil
+	return where, c, nil
 }

@@ -34,15 +34,23 @@ func attentionNeeds(_ *compile.Instr, a graph.AttentionSpec, rows int) int64 {
 	return 4 * int64(takes(attentionParts(a, rows)...))
 }
 
+// exponent turns scores into exponents of two: it takes their scale where no softcap has.
+func exponent(a graph.AttentionSpec) float32 {
+	if a.Softcap > 0 {
+		return math.Log2E
+	}
+	return float32(float64(a.Scale()) * math.Log2E)
+}
+
 // bindAttention works on one tile of rows and one key/value head at a time. Every row and query head of the group is a column
 // of a panel that passes over the keys, a block at a time: see kernel.FlashPanel.
 func bindAttention(b *binder, o graph.Attention) step {
-	q, k, v, out, lse := b.inF(0), b.inF(1), b.inF(2), b.outF(0), b.out32(1)
+	q, k, v, sinks, out, lse := b.inF(0), b.pool(b.in.In[1]), b.pool(b.in.In[2]), b.in32(6), b.outF(0), b.out32(1)
 	p := b.paged(o.AttentionSpec, 3, b.inType(1).Shape.Dims[0])
 	parts := attentionParts(o.AttentionSpec, p.rows.Len(b.x.Bounds))
 	group, hd := o.Heads/o.KVHeads, o.HeadDim
-	c := float32(float64(o.Scale()) * math.Log2E)
-	half := b.s.set.FlashHalf() && q.t == dtype.BF16 && k.t == dtype.BF16 && v.t == dtype.BF16
+	c, softcap := exponent(o.AttentionSpec), float32(o.Softcap)
+	half := b.s.set.FlashHalf() && q.t == dtype.BF16 && k.plain.t == dtype.BF16 && v.plain.t == dtype.BF16
 	return p.perTile(func(s *Session, t *tile, g, worker int) {
 		w := s.carver(worker)
 		queries, outs, states := w.take(parts[0]), w.take(parts[1]), w.take(parts[2])
@@ -52,7 +60,7 @@ func bindAttention(b *binder, o graph.Attention) step {
 		rows, width := int(t.n), s.set.FlashWidth()
 		cols := group * rows
 		at := func(i int) kernel.FlashPanel { // the panel from column i on
-			return kernel.FlashPanel{Queries: queries[i*wd:], Out: outs[i*hd:], State: states[3*i:], Lo: los[i:], Hi: his[i:], Cols: min(width, cols-i), Half: half}
+			return kernel.FlashPanel{Queries: queries[i*wd:], Out: outs[i*hd:], State: states[3*i:], Lo: los[i:], Hi: his[i:], Cols: min(width, cols-i), Half: half, Scale: o.Scale(), Cap: softcap}
 		}
 		head := func(i int) (r, h int) { return i % rows, g*group + i/rows } // of column i
 		for i := 0; i < cols; i += width {
@@ -84,10 +92,10 @@ func bindAttention(b *binder, o graph.Attention) step {
 			var kl, vl kernel.FlashLeft
 			if half {
 				room := keyBlock * wd / 2
-				kl = s.set.FlashLeft(keys[:room], p.halves(k, int(t.seq), pos, n, g, uint16s(keys[room:])))
-				vl = s.set.FlashLeft(vals[:room], p.halves(v, int(t.seq), pos, n, g, uint16s(vals[room:])).T())
+				kl = s.set.FlashLeft(keys[:room], p.halves(k.plain, int(t.seq), pos, n, g, uint16s(keys[room:])))
+				vl = s.set.FlashLeft(vals[:room], p.halves(v.plain, int(t.seq), pos, n, g, uint16s(vals[room:])).T())
 			} else {
-				km, vm = p.keys(s, k, int(t.seq), pos, n, g, keys), p.keys(s, v, int(t.seq), pos, n, g, vals)
+				km, vm = p.stored(s, &k, int(t.seq), pos, n, g, keys), p.stored(s, &v, int(t.seq), pos, n, g, vals)
 			}
 			for i := 0; i < cols; i += width {
 				pn := at(i)
@@ -111,15 +119,19 @@ func bindAttention(b *binder, o graph.Attention) step {
 			s.set.FlashRows(buf, &pn, hd)
 			for j := range pn.Cols {
 				r, h := head(i + j)
-				top, sum, to := pn.State[j], pn.State[width+j], p.headAt(t, r, h)
+				top, sum, to := pn.State[j], float64(pn.State[width+j]), p.headAt(t, r, h)
+				if sinks != nil {
+					sum += math.Exp2(float64(sinks[h])*math.Log2E - float64(top))
+				}
+				norm := float32(1 / sum)
 				if out.narrow() {
-					s.set.FlashRow(one, 1/sum, &pn, buf, j)
+					s.set.FlashRow(one, norm, &pn, buf, j)
 					out.put(s, to, one)
 				} else {
-					s.set.FlashRow(out.f[to:to+hd], 1/sum, &pn, buf, j)
+					s.set.FlashRow(out.f[to:to+hd], norm, &pn, buf, j)
 				}
 				if lse != nil {
-					lse[(int(t.row)+r)*p.Heads+h] = float32((float64(top) + math.Log2(float64(sum))) * math.Ln2)
+					lse[(int(t.row)+r)*p.Heads+h] = float32((float64(top) + math.Log2(sum)) * math.Ln2)
 				}
 			}
 		}
@@ -134,4 +146,9 @@ func uint16s(x []float32) []uint16 {
 // int32s is x seen as int32s.
 func int32s(x []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// bytesOf is x seen as bytes.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }

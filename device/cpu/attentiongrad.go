@@ -16,7 +16,10 @@ const (
 
 // attentionGradParts is how a thread's workspace divides in the backward pass.
 func attentionGradParts(a graph.AttentionSpec, rows int, narrow bool) []int {
-	sums, w := 0, wide(a)
+	sums, slopes, w := 0, 0, wide(a)
+	if a.Softcap > 0 {
+		slopes = gradRows * gradLD
+	}
 	if narrow || w != a.HeadDim {
 		sums = a.Heads / a.KVHeads * min(rows, a.Context) * w
 	}
@@ -29,6 +32,7 @@ func attentionGradParts(a graph.AttentionSpec, rows int, narrow bool) []int {
 		sums,                                           // query gradients of a sequence
 		(a.HeadDim + 15) &^ 15, (a.HeadDim + 15) &^ 15, // rows
 		kernel.FlashHalfLen(keyBlock, gradRows), // probabilities or their gradients in bf16
+		slopes,                                  // of the softcap
 	}
 }
 
@@ -48,14 +52,14 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 	parts := attentionGradParts(o.AttentionSpec, b.inType(0).Shape.Lead(b.x.Bounds), narrow)
 	group, hd, w := o.Heads/o.KVHeads, o.HeadDim, wide(o.AttentionSpec)
 	scale := o.Scale()
-	c := float32(float64(scale) * math.Log2E)
+	c := exponent(o.AttentionSpec)
 	half := b.s.set.FlashHalf() && do.t == dtype.BF16 && q.t == dtype.BF16 && k.t == dtype.BF16 && v.t == dtype.BF16
 	return p.perRun(func(s *Session, run []tile, g, worker int) {
 		cv := s.carver(worker)
 		pr, ds, kt, vt := cv.take(parts[0]), cv.take(parts[1]), cv.take(parts[2]), cv.take(parts[3])
 		kb, vb, dkb, dvb, qb, dob := cv.take(parts[4]), cv.take(parts[5]), cv.take(parts[6]), cv.take(parts[7]), cv.take(parts[8]), cv.take(parts[9])
 		lse2, lo, hi, sums := cv.take(parts[10]), int32s(cv.take(parts[11])), int32s(cv.take(parts[12])), cv.take(parts[13])
-		rowA, rowB, prep := cv.take(parts[14]), cv.take(parts[15]), cv.take(parts[16])
+		rowA, rowB, prep, slope := cv.take(parts[14]), cv.take(parts[15]), cv.take(parts[16]), cv.take(parts[17])
 		last := &run[len(run)-1]
 		end, seq, first := int(last.last)+1, int(run[0].seq), int(run[0].row)
 		length, all := int(last.row+last.n)-first, p.rows.Len(s.b)
@@ -97,7 +101,7 @@ func bindAttentionGrad(b *binder, o graph.AttentionGrad) step {
 					from, to := p.see(t, at, n)
 					for row, to := int(t.row)+from, int(t.row)+to; row < to; row += gradRows {
 						rows := min(gradRows, to-row)
-						x := gradTile{spec: &p.AttentionSpec, at: at, pos: p.pos[row:][:rows], lo: lo, hi: hi, lse: lse2[:rows], delta: delta[h*all+row:][:rows], c: c, scale: scale}
+						x := gradTile{spec: &p.AttentionSpec, at: at, pos: p.pos[row:][:rows], lo: lo, hi: hi, lse: lse2[:rows], delta: delta[h*all+row:][:rows], c: c, scale: scale, slope: slope}
 						for r := range rows {
 							x.lse[r] = float32(float64(lse[(row+r)*p.Heads+h]) * math.Log2E)
 						}
@@ -140,6 +144,7 @@ type gradTile struct {
 	lo, hi     []int32 // room for what rows see
 	lse, delta []float32
 	c, scale   float32
+	slope      []float32  // room for the slopes of a softcap
 	p, d       kernel.Mat // probabilities and gradients (rows,keys)
 	q, do, dq  kernel.Mat // (rows,HeadDim)
 	k, dk, dv  kernel.Mat // (keys,HeadDim)
@@ -169,13 +174,46 @@ func (x *gradTile) seen(r, e int) (from, to int) {
 	return max(int(x.lo[r]), 0), min(x.p.Cols, int(x.hi[e-1])+1)
 }
 
+// probs is FlashProbs, with a softcap between scores and probabilities: gradients of scores are times its slope. What rows do
+// not see may hold anything before.
+func (x *gradTile) probs(set kernel.Set, masked bool) {
+	lo, hi := x.lo, x.hi
+	if !masked {
+		lo, hi = nil, nil
+	}
+	limit, n := float32(x.spec.Softcap), x.p.Cols
+	seen := func(r int) (from, to int) { return 0, n }
+	if masked {
+		seen = func(r int) (from, to int) { return x.seen(r, r+1) }
+	}
+	for r := 0; limit > 0 && r < x.p.Rows; r++ {
+		from, to := seen(r)
+		if from >= to {
+			continue
+		}
+		row, slope := x.p.Data[r*gradLD:][from:to], x.slope[r*gradLD:][from:to]
+		set.SoftCap(row, row, x.scale, limit)
+		for i, y := range row {
+			t := y / limit
+			slope[i] = 1 - float32(t*t)
+		}
+	}
+	set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, lo, hi, masked)
+	for r := 0; limit > 0 && r < x.p.Rows; r++ {
+		if from, to := seen(r); from < to {
+			row := x.d.Data[r*gradLD:][from:to]
+			set.Mul(row, row, x.slope[r*gradLD:][from:to])
+		}
+	}
+}
+
 // add adds the tile's part to dq, dk and dv. kt and vt are the keys and values as columns.
 func (x *gradTile) add(set kernel.Set, kt, vt []float32) {
 	rows, n, hd := x.p.Rows, x.p.Cols, x.q.Cols
 	if x.bounds() {
 		set.FlashMulPacked(x.p, x.q, kt)
 		set.FlashMulPacked(x.d, x.do, vt)
-		set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, nil, nil, false)
+		x.probs(set, false)
 		set.FlashMul(x.dv, x.p.T(), x.do, true)
 		set.FlashMul(x.dk, x.d.T(), x.q, true)
 		set.FlashMul(x.dq, x.d, x.k, true)
@@ -190,7 +228,7 @@ func (x *gradTile) add(set kernel.Set, kt, vt []float32) {
 			set.FlashMulPacked(x.d.Slice(r, to, j, e), x.do.Slice(r, to, 0, hd), vt[j*hd:])
 		}
 	}
-	set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, x.lo, x.hi, true)
+	x.probs(set, true)
 	for j := 0; j < n; j += w {
 		e := min(j+w, n)
 		if r, to := x.see(j, e); r < to {
@@ -220,7 +258,7 @@ func (x *gradTile) addHalf(set kernel.Set, y *gradHalf, kt, vt []float32) {
 	if x.bounds() {
 		set.FlashMulHalf(x.p, y.q, 0, rows, kt, 0, hd, false)
 		set.FlashMulHalf(x.d, y.do, 0, rows, vt, 0, hd, false)
-		set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, nil, nil, false)
+		x.probs(set, false)
 		set.FlashMulHalf(x.dv, set.FlashLeft(y.buf, x.p.T().BF16()), 0, n, y.dor, 0, rows, true)
 		set.FlashMulHalf(x.dk, set.FlashLeft(y.buf, x.d.T().BF16()), 0, n, y.qr, 0, rows, true)
 		set.FlashMulHalf(x.dq, set.FlashLeft(y.buf, x.d.BF16()), 0, rows, y.kr, 0, n, true)
@@ -241,7 +279,7 @@ func (x *gradTile) addHalf(set kernel.Set, y *gradHalf, kt, vt []float32) {
 		set.FlashMulHalf(x.p.Slice(r, to, j, e), y.q, r, to, kt[j*deep:], 0, hd, false)
 		set.FlashMulHalf(x.d.Slice(r, to, j, e), y.do, r, to, vt[j*deep:], 0, hd, false)
 	})
-	set.FlashProbs(x.p, x.d, x.c, x.scale, x.lse, x.delta, x.lo, x.hi, true)
+	x.probs(set, true)
 	left := set.FlashLeft(y.buf, x.p.T().BF16())
 	panels(func(j, e, r, to int) {
 		set.FlashMulHalf(x.dv.Slice(j, e, 0, hd), left, j, e, y.dor, r, to, true)

@@ -32,7 +32,7 @@ type binder struct {
 
 // bind binds every instruction of p.
 func bind(s *Session, p *compile.Program) (*program, error) {
-	x := &program{Program: p}
+	x := &program{Program: p, fetched: fetched(p)}
 	most := int32(-1)
 	for i := range p.Instrs {
 		most = max(most, p.Instrs[i].Ticket)
@@ -165,6 +165,8 @@ func (b *binder) op() step {
 	switch o := b.in.Op.(type) {
 	case graph.AddOp:
 		return bindAdd(b)
+	case graph.Affine:
+		return bindAffine(b, o)
 	case graph.AdamW:
 		return bindAdamW(b, o)
 	case graph.SGD:
@@ -223,14 +225,26 @@ func (b *binder) op() step {
 		return bindGeluGrad(b, o)
 	case graph.GroupedMatMul:
 		return bindGrouped(b)
+	case graph.GroupedBias:
+		return bindGroupedBias(b)
+	case graph.GroupedBiasGrad:
+		return bindGroupedBiasGrad(b)
+	case graph.ClampedGLU:
+		return bindClampedGLU(b, o)
+	case graph.ClampedGLUGrad:
+		return bindClampedGLUGrad(b, o)
+	case graph.SinkGrad:
+		return bindSinkGrad(b)
+	case graph.SoftmaxSinkGrad:
+		return bindSoftmaxSinkGrad(b)
 	case graph.GroupedMatMulDX:
 		return bindGroupedDX(b)
 	case graph.GroupedMatMulDW:
 		return bindGroupedDW(b)
 	case graph.HeadLoss:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, false)
+		return bindHeadLoss(b, o, false)
 	case graph.HeadLossGrad:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, true)
+		return bindHeadLoss(b, graph.HeadLoss(o), true)
 	case graph.KVAppend:
 		return bindKVAppend(b)
 	case graph.KVCopy:
@@ -275,6 +289,10 @@ func (b *binder) op() step {
 		return bindScoresDK(b, o)
 	case graph.SelectRows:
 		return bindSelect(b)
+	case graph.SoftCap:
+		return bindSoftCap(b, o)
+	case graph.SoftCapGrad:
+		return bindSoftCapGrad(b, o)
 	case graph.Softmax:
 		return bindSoftmax(b)
 	case graph.SoftmaxGrad:
@@ -294,7 +312,8 @@ func (b *binder) op() step {
 	return nothing
 }
 
-// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of the tiles of attention.
+// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of the tiles of attention or the rounded rows of a
+// product.
 func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	for _, p := range programs {
 		ropes = max(ropes, ropeNeeds(p))
@@ -307,10 +326,13 @@ func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	return graph.RoundUp(worker), graph.RoundUp(ropes), graph.RoundUp(tiles)
 }
 
-// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention, that an instruction needs.
+// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention or rounded rows, that an instruction needs.
 func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
 	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
+	if stores(in) {
+		return storedNeeds(in, b)
+	}
 	if n := productNeeds(in, b); n > 0 {
 		return n, 0
 	}
@@ -322,9 +344,9 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0
 	case graph.HeadLoss:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, o, b), 0
 	case graph.HeadLossGrad:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, graph.HeadLoss(o), b), 0
 	case graph.CrossEntropy:
 		return 4 * pieceElems, 0
 	case graph.RMSNormGrad, graph.LayerNormGrad:

@@ -8,6 +8,7 @@
 // row's bits do not depend on the other rows of a call. Scratch depends on the programs alone and is what Open reserves.
 // Operands of bf16 and f16 are computed with in f32, in a thread's workspace, and results rounded once; the products of two
 // bf16 matrices take them as they are, attention's among them where the set has tiles.
+// Weights that are narrower than the f32 rows that meet them (f16, bf16 and the block types) lie in panels, which Restore fills.
 //
 // The package decides nothing about order, places or lifetimes: they are the program's. With the build tag invariants,
 // bytes whose life has ended are overwritten with NaN after each instruction.
@@ -62,10 +63,10 @@ func New(o Options) *Device {
 // Name returns "cpu".
 func (d *Device) Name() string { return "cpu" }
 
-// Scratch returns the bytes of workspace: a part for each thread and a part that they share.
+// Scratch returns the bytes of workspace: a part for each thread, a part that they share, and one of the copy stream.
 func (d *Device) Scratch(programs []*compile.Program) mem.Bytes {
 	worker, ropes, tiles := needs(programs)
-	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles))
+	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles + stageNeeds(programs)))
 }
 
 // Open reserves the job's memory and binds its programs.
@@ -83,7 +84,12 @@ func (d *Device) OpenSession(job *compile.Job, env device.Env) (s *Session, err 
 	if err != nil {
 		return nil, err
 	}
-	s = &Session{set: d.o.Set, group: env.Group, mem: m}
+	s = &Session{set: d.o.Set, group: env.Group, mem: m, packed: packedStates(job.Programs)}
+	for i := range job.Slots {
+		if x := &job.Slots[i]; x.Type.DType.Block() && x.Purpose != mem.KVBlocks {
+			s.packed[x.Name] = true
+		}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -114,9 +120,12 @@ type Session struct {
 	group    collective.Group // nil for one rank
 	mem      *device.Memory
 	scratch  *arena.Arena
-	worker   [][]float32 // by thread
-	shared   []float32   // rotary tables, then the tiles of attention
-	tilesAt  int         // where those begin
+	worker   [][]float32     // by thread
+	shared   []float32       // rotary tables, then the tiles of attention or the rounded rows of a product
+	tilesAt  int             // where those begin
+	codes    []byte          // the same bytes, for the rows
+	packed   map[string]bool // States that lie in panels, which only Restore fills
+	stage    []byte          // of the copy stream: weights on the way to their panels
 	pool     *par.Pool
 	programs []*program
 
@@ -124,8 +133,10 @@ type Session struct {
 	b    graph.Bounds
 	args device.Args
 
-	loop loop // the loop in progress
-	gem  gemm // the matrix product in progress
+	loop     loop    // the loop in progress
+	gem      gemm    // the matrix product in progress
+	prod     product // the product with a packed weight in progress
+	rounding rounding
 }
 
 // program is a bound program.
@@ -134,7 +145,8 @@ type program struct {
 	steps   []step
 	tickets []tier.Ticket
 	ropes   []*ropeTable
-	dead    [][][]float32 // by instruction, with the tag invariants: what it is the last to use
+	dead    [][][]float32  // by instruction, with the tag invariants: what it is the last to use
+	fetched map[int32]bool // buffers that a Fetch fills with a weight in panels
 }
 
 // step is a bound instruction.
@@ -149,6 +161,8 @@ func (s *Session) carve(programs []*compile.Program, threads int) {
 		s.worker = append(s.worker, all[i*w:(i+1)*w:(i+1)*w])
 	}
 	s.shared, s.tilesAt = all[threads*w:][:(ropes+tiles)/4], int(ropes/4)
+	s.codes = bytesOf(s.shared[s.tilesAt:])
+	s.stage = bytesOf(all[threads*w+len(s.shared):])[:stageNeeds(programs)]
 }
 
 // Mappings returns every mapping on the device tier.
@@ -209,10 +223,20 @@ func (s *Session) Run(name string, a device.Args) error {
 }
 
 // Write fills bytes of an Input or State.
-func (s *Session) Write(name string, at int64, src []byte) error { return s.mem.Write(name, at, src) }
+func (s *Session) Write(name string, at int64, src []byte) error {
+	if err := s.checkPlain(name); err != nil {
+		return err
+	}
+	return s.mem.Write(name, at, src)
+}
 
 // Read copies bytes of an Input, a State, or an output of the program run last.
-func (s *Session) Read(name string, at int64, dst []byte) error { return s.mem.Read(name, at, dst) }
+func (s *Session) Read(name string, at int64, dst []byte) error {
+	if err := s.checkPlain(name); err != nil {
+		return err
+	}
+	return s.mem.Read(name, at, dst)
+}
 
 // Close ends the threads and releases everything.
 func (s *Session) Close() error {

@@ -1,6 +1,9 @@
 package cpu
 
 func bindEmbedding(b *binder) step {
+	if b.isPacked(b.in.In[1]) {
+		return bindEmbeddingPacked(b)
+	}
 	tokens, table, out := b.inInt(0), b.inF(1), b.outF(0)
 	t := b.outType(0)
 	d, vocab := t.Shape.Last(), b.inType(1).Shape.Dims[0].N

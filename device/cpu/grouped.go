@@ -18,6 +18,9 @@ func checkOffsets(offsets []int32, rows int) error {
 }
 
 func bindGrouped(b *binder) step {
+	if stores(b.in) {
+		return bindGroupedStored(b)
+	}
 	x, w, offsets, y := b.inF(0), b.inF(1), b.inInt(2), b.outF(0)
 	t, f := b.inType(0), b.outType(0).Shape.Last()
 	k := t.Shape.Last()

@@ -5,7 +5,7 @@ import (
 )
 
 func bindKVAppend(b *binder) step {
-	pool, x, slots, out := b.inF(0), b.inF(1), b.inInt(2), b.outF(0)
+	pool, x, slots, out := b.pool(b.in.In[0]), b.inF(1), b.inInt(2), b.pool(b.in.Out[0])
 	pt, t := b.inType(0), b.inType(1)
 	d := t.Shape.Last()
 	var cp copyTask
@@ -13,7 +13,11 @@ func bindKVAppend(b *binder) step {
 		for r := lo; r < hi; r++ {
 			if k := int(slots[r]); k >= 0 {
 				c := s.carver(worker)
-				out.copy(s, k*d, x, r*d, d, &c)
+				if out.b != nil {
+					out.write(k*d, x.load(s, r*d, (r+1)*d, &c))
+				} else {
+					out.plain.copy(s, k*d, x, r*d, d, &c)
+				}
 			}
 		}
 	})
@@ -22,20 +26,20 @@ func bindKVAppend(b *binder) step {
 		if err := checkIDs("slot", slots[:n], pt.Shape.Lead(s.b), true); err != nil {
 			return err
 		}
-		s.carryF(&cp, out, pool)
+		s.carryPool(&cp, &out, &pool)
 		s.rows(n, d, f)
 		return nil
 	})
 }
 
 func bindKVCopy(b *binder, o graph.KVCopy) step {
-	pool, pairs, out := b.inF(0), b.inInt(1), b.outF(0)
+	pool, pairs, out := b.pool(b.in.In[0]), b.inInt(1), b.pool(b.in.Out[0])
 	pt, t := b.inType(0), b.inType(1)
 	n := o.Block * pt.Shape.Last()
 	var c copyTask
 	return stepFunc(func(s *Session) error {
 		blocks := pt.Shape.Lead(s.b) / o.Block
-		s.carryF(&c, out, pool)
+		s.carryPool(&c, &out, &pool)
 		for i := range t.Shape.Lead(s.b) {
 			from, to := pairs[2*i], pairs[2*i+1]
 			if from < 0 {
@@ -47,7 +51,7 @@ func bindKVCopy(b *binder, o graph.KVCopy) step {
 			if to < 0 || int(to) >= blocks {
 				return idError("destination block", i, to, blocks)
 			}
-			out.copy(s, int(to)*n, out, int(from)*n, n, nil)
+			out.move(s, int(to)*n, int(from)*n, n)
 		}
 		return nil
 	})

@@ -1,6 +1,9 @@
 package cpu
 
 func bindMatMul(b *binder) step {
+	if stores(b.in) {
+		return bindStored(b)
+	}
 	x, w, bias, y := b.inF(0), b.inF(1), b.in32(2), b.outF(0)
 	xt, f := b.inType(0), b.outType(0).Shape.Last()
 	k := xt.Shape.Last()

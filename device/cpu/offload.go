@@ -1,9 +1,15 @@
 package cpu
 
+import "loadline/graph"
+
 func bindCopy(b *binder) step {
 	j, err := b.s.mem.Copy(b.x.Program, b.in)
 	if err != nil {
 		b.err = err
+		return nothing
+	}
+	if _, ok := b.in.Op.(graph.Fetch); ok && streams(b.x.Program, b.in) && b.isPacked(b.in.Out[0]) {
+		j.Store = &packing{j.Store, b.weight(b.in.Out[0]), b.s.stage}
 	}
 	x, at := b.x, b.in.Ticket
 	return stepFunc(func(s *Session) error {

@@ -4,8 +4,8 @@ import "loadline/graph"
 
 func bindRMSNorm(b *binder, o graph.RMSNorm) step {
 	x, w, y, rstd := b.inF(0), b.in32(1), b.outF(0), b.out32(1)
-	t := b.outType(0)
-	d := t.Shape.Last()
+	d := b.inType(1).Shape.Last()
+	t := stretches(b.outType(0), d)
 	return perRow(t, func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
 			c := s.carver(worker)
@@ -20,12 +20,23 @@ func bindRMSNorm(b *binder, o graph.RMSNorm) step {
 	})
 }
 
+// stretches is t with rows of d elements: every row of t is one or more of them.
+func stretches(t graph.Type, d int) graph.Type {
+	n := t.Shape.Last() / d
+	if t.Shape.N == 1 {
+		return graph.Type{DType: t.DType, Shape: graph.S(graph.D(n), graph.D(d))}
+	}
+	t.Shape.Dims[0].N *= n
+	t.Shape = t.Shape.WithLast(d)
+	return t
+}
+
 // bindRMSNormGrad takes the weight's gradient first: dx may lie in the place of dy.
 func bindRMSNormGrad(b *binder) step {
 	dy, x, rstd, w, acc, accW := b.inF(0), b.inF(1), b.in32(2), b.in32(3), b.inF(4), b.in32(5)
 	dx, dw := b.outF(0), b.out32(1)
-	t := b.inType(1)
-	d := t.Shape.Last()
+	d := b.inType(3).Shape.Last()
+	t := stretches(b.inType(1), d)
 	var cp copyTask
 	var n int
 	weight := fn(func(s *Session, lo, hi, worker int) {

@@ -16,13 +16,15 @@ type ropeTable struct {
 }
 
 type ropeKey struct {
-	theta   float64
-	headDim int
-	pos     int32 // the buffer of positions
+	theta     float64
+	turned    int
+	divisors  graph.Divisors
+	magnitude float64
+	pos       int32 // the buffer of positions
 }
 
 func ropeKeyOf(o graph.Rope, in *compile.Instr) ropeKey {
-	return ropeKey{o.Theta, o.HeadDim, in.In[1].Buffer}
+	return ropeKey{o.Theta, o.Width(), o.Divisors, o.Magnitude, in.In[1].Buffer}
 }
 
 // tables is a program's distinct tables, in order of first use, with the bytes of each.
@@ -40,7 +42,7 @@ next:
 			}
 		}
 		rows := p.Instrs[i].In[1].Type.Shape.Elems(p.Bounds)
-		keys, bytes = append(keys, k), append(bytes, 2*graph.RoundUp(4*rows*int64(o.HeadDim/2)))
+		keys, bytes = append(keys, k), append(bytes, 2*graph.RoundUp(4*rows*int64(o.Width()/2)))
 	}
 	return keys, bytes
 }
@@ -77,13 +79,13 @@ func bindRope(b *binder, o graph.Rope) step {
 	x, pos, out := b.inF(0), b.inInt(1), b.outF(0)
 	t, tab := b.outType(0), b.table(o)
 	fixed := b.x.Buffers[b.in.In[1].Buffer].Persistent()
-	half, d := o.HeadDim/2, o.Heads*o.HeadDim
+	turned, half, d := o.Width(), o.Width()/2, o.Heads*o.HeadDim
+	angles, m := o.Frequencies(), o.Factor()
 	fill := fn(func(_ *Session, lo, hi, _ int) {
 		for i := range half {
-			f := math.Pow(o.Theta, -2*float64(i)/float64(o.HeadDim))
 			for r := lo; r < hi; r++ {
-				sin, cos := math.Sincos(float64(pos[r]) * f)
-				tab.cos[r*half+i], tab.sin[r*half+i] = float32(cos), float32(sin)
+				sin, cos := math.Sincos(float64(pos[r]) * angles[i])
+				tab.cos[r*half+i], tab.sin[r*half+i] = float32(m*cos), float32(m*sin)
 			}
 		}
 	})
@@ -93,10 +95,12 @@ func bindRope(b *binder, o graph.Rope) step {
 			c := s.carver(worker)
 			from, to := x.load(s, r*d, (r+1)*d, &c), out.room(r*d, (r+1)*d, &c)
 			for h := 0; h < d; h += o.HeadDim {
+				end := h + turned
+				copy(to[end:h+o.HeadDim], from[end:h+o.HeadDim])
 				if o.Inverse {
-					s.set.RopeGrad(to[h:h+o.HeadDim], from[h:h+o.HeadDim], cos, sin)
+					s.set.RopeGrad(to[h:end], from[h:end], cos, sin)
 				} else {
-					s.set.Rope(to[h:h+o.HeadDim], from[h:h+o.HeadDim], cos, sin)
+					s.set.Rope(to[h:end], from[h:end], cos, sin)
 				}
 			}
 			out.store(s, r*d, (r+1)*d, to)

@@ -19,7 +19,7 @@ func (s *Session) unmasked(row []float32) int {
 }
 
 func bindSoftmax(b *binder) step {
-	x, out := b.inF(0), b.outF(0)
+	x, sinks, out := b.inF(0), b.in32(1), b.outF(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
 	return perRow(t, func(s *Session, lo, hi, worker int) {
@@ -30,7 +30,11 @@ func bindSoftmax(b *binder) step {
 				x.get(s, r*d, row)
 			}
 			n := s.unmasked(row)
-			s.set.Softmax(row[:n])
+			top, sum := s.set.Softmax(row[:n])
+			if sinks != nil { // one more element, which is left out
+				sink := sinks[r%len(sinks)]
+				s.set.Scale(row[:n], float32(1/(1+math.Exp(float64(sink)-float64(top)-float64(sum)))), row[:n])
+			}
 			clear(row[n:])
 			out.store(s, r*d, (r+1)*d, row)
 		}

@@ -15,6 +15,7 @@ func bindZero(b *binder) step {
 }
 
 func bindSave(b *binder) step {
+	b.plain(b.in.In[0])
 	p, stage := b.bytes(b.in.In[0]), b.scratchBytes()
 	name := b.x.Buffers[b.in.In[0].Buffer].Name
 	return stepFunc(func(s *Session) error {
@@ -33,6 +34,9 @@ func bindSave(b *binder) step {
 }
 
 func bindRestore(b *binder) step {
+	if b.isPacked(b.in.Out[0]) {
+		return bindRestorePacked(b)
+	}
 	p, stage := b.bytes(b.in.Out[0]), b.scratchBytes()
 	name := b.x.Buffers[b.in.Out[0].Buffer].Name
 	return stepFunc(func(s *Session) error {

@@ -76,6 +76,52 @@ var attentionCases = []opCase{
 		r.check(o[0], p.probabilities(0))
 		r.check(o[1], tolerance{abs: float64(4*n + 64), rel: 16, why: "the largest exponent's error"})
 	}},
+	{name: "attention softcap", lengths: headDims, build: func(r *rig, n int) {
+		p := r.paged(n)
+		p.Softcap, p.Scaling = 1.25, 0.75
+		k, v := p.keys(r, "k"), p.keys(r, "v")
+		o := r.Apply(graph.Attention{AttentionSpec: p.AttentionSpec}, p.queries(r, "q"), k, v, p.pages.Table, p.pages.Seq, p.pages.Pos)
+		r.check(o[0], p.probabilities(0))
+		r.check(o[1], tolerance{abs: float64(4*n + 64), rel: 16, why: "the largest exponent's error"})
+	}},
+	{name: "attention_grad softcap", lengths: headDims, build: func(r *rig, n int) {
+		p := r.paged(n)
+		p.Softcap, p.Scaling = 1.25, 0.75
+		q, k, v := p.queries(r, "q"), p.keys(r, "k"), p.keys(r, "v")
+		o := r.Apply(graph.Attention{AttentionSpec: p.AttentionSpec}, q, k, v, p.pages.Table, p.pages.Seq, p.pages.Pos)
+		d := r.Apply(graph.AttentionGrad{AttentionSpec: p.AttentionSpec}, p.queries(r, "do"), q, k, v, o[0], o[1], p.pages.Table, p.pages.Seq, p.pages.Pos)
+		for i := range d {
+			r.check(d[i], p.gradients(r))
+		}
+	}},
+	{name: "attention sinks", lengths: headDims, build: func(r *rig, n int) {
+		p := r.paged(n)
+		k, v := p.keys(r, "k"), p.keys(r, "v")
+		sinks := r.f32("sinks", []float64{0.5, -40, 3, 300}, graph.D(p.Heads))
+		o := r.Apply(graph.Attention{AttentionSpec: p.AttentionSpec}, p.queries(r, "q"), k, v, p.pages.Table, p.pages.Seq, p.pages.Pos, sinks)
+		r.check(o[0], p.probabilities(0))
+		r.check(o[1], tolerance{abs: float64(4*n + 64), rel: 16, why: "the largest exponent's error"})
+	}},
+	{name: "sink_grad", build: func(r *rig, n int) {
+		const heads = 3
+		rows := r.args.Rows
+		do, o := r.f("do", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n)), r.f("o", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n))
+		lse, sinks := r.f32("lse", r.positive(rows*heads), graph.R(1), graph.D(heads)), r.f32("sinks", r.noise(heads), graph.D(heads))
+		r.check(r.Apply(graph.SinkGrad{}, do, o, lse, sinks, r.acc("acc", heads, graph.D(heads)))[0], tolerance{abs: 64 * float64(rows*n), why: "sums of products of numbers around 1, which cancel"})
+	}},
+	{name: "softmax with sinks", build: func(r *rig, n int) {
+		x := r.noise(r.args.Rows * 2 * n)
+		r.check(r.Apply(graph.Softmax{}, r.f("x", x, graph.R(1), graph.D(2), graph.D(n)), r.f32("sinks", []float64{1, -20}, graph.D(2)))[0], tolerance{rel: float64(n) + 96, why: "exp of exact operands, a sum of positive terms"})
+	}},
+	{name: "softmax_sink_grad", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		p := r.positive(rows * 2 * n)
+		for i := range p {
+			p[i] = float64(float32(p[i] / float64(2*n)))
+		}
+		dp := r.f("dp", r.noise(rows*2*n), graph.R(1), graph.D(2), graph.D(n))
+		r.check(r.Apply(graph.SoftmaxSinkGrad{}, dp, r.f("p", p, graph.R(1), graph.D(2), graph.D(n)), r.acc("acc", 2, graph.D(2)))[0], tolerance{abs: 64 * float64(rows*n), why: "a rest of 1 and a sum, which cancel"})
+	}},
 	{name: "attention extreme scores", lengths: headDims, build: func(r *rig, n int) {
 		p := r.paged(n)
 		q := make([]float64, r.args.Rows*p.Heads*n)

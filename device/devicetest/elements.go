@@ -55,6 +55,22 @@ var elementCases = []opCase{
 		r.check(d[0], tolerance{top: float64(2*n) + 32, why: "a mean over the row, then a difference"})
 		r.check(d[1], sums(2*rows+1))
 	}},
+	{name: "rmsnorm of heads", build: func(r *rig, n int) {
+		const heads = 3
+		tol := tolerance{rel: float64(n)/2 + 8, why: "a sum of squares, a root, two products"}
+		y := r.Apply(graph.RMSNorm{Eps: 1e-5}, r.f("x", r.wide(r.args.Rows*heads*n), graph.R(1), graph.D(heads*n)), r.f("w", r.noise(n), graph.D(n)))
+		r.check(y[0], tol)
+		r.check(y[1], tol)
+	}},
+	{name: "rmsnorm_grad of heads", build: func(r *rig, n int) {
+		const heads = 3
+		rows := r.args.Rows
+		dy, x := r.f("dy", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n)), r.f("x", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n))
+		stat := r.f32("rstd", r.positive(rows*heads), graph.R(1), graph.D(heads))
+		d := r.Apply(graph.RMSNormGrad{}, dy, x, stat, r.f("w", r.noise(n), graph.D(n)), r.acc("acc", rows*heads*n, graph.R(1), graph.D(heads*n)), r.acc("accW", n, graph.D(n)))
+		r.check(d[0], tolerance{top: float64(2*n) + 32, why: "a mean over the head, then a difference"})
+		r.check(d[1], sums(2*heads*rows+1))
+	}},
 	{name: "layernorm", build: func(r *rig, n int) {
 		rows := r.args.Rows
 		y := r.Apply(graph.LayerNorm{Eps: 1e-2}, r.f("x", r.noise(rows*n), graph.R(1), graph.D(n)), r.f("w", r.noise(n), graph.D(n)), r.f("b", r.noise(n), graph.D(n)))
@@ -71,11 +87,29 @@ var elementCases = []opCase{
 		r.check(d[1], tolerance{top: float64(4*rows) + 32, why: "a sum over rows of differences"})
 		r.check(d[2], sums(rows+1))
 	}},
-	{name: "rope", build: func(r *rig, n int) {
-		r.rope(n, false)
+	{name: "rope", build: func(r *rig, n int) { r.rope(graph.Rope{HeadDim: 2 * n}, n) }},
+	{name: "rope inverse", build: func(r *rig, n int) { r.rope(graph.Rope{HeadDim: 2 * n, Inverse: true}, n) }},
+	{name: "rope scaled", build: func(r *rig, n int) {
+		r.rope(graph.Rope{HeadDim: 3 * n, Turned: 2 * n, Divisors: graph.DivisorsOf(r.positive(n)), Magnitude: 1.25, Inverse: n%2 == 1}, n)
 	}},
-	{name: "rope inverse", build: func(r *rig, n int) {
-		r.rope(n, true)
+	{name: "affine", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		x := r.f("x", r.wide(rows*n), graph.R(1), graph.D(n))
+		r.check(r.Affine(x, 5.5, 0), tolerance{rel: 1, why: "one rounding"})
+		r.check(r.Affine(x, 1, 1), tolerance{rel: 1, why: "one rounding"})
+		r.check(r.Affine(x, -0.3, 0.7), tolerance{top: 8, why: "two roundings, and a difference"})
+	}},
+	{name: "softcap", build: func(r *rig, n int) {
+		r.check(r.SoftCap(r.softcapInput(n), 1.5), tolerance{rel: 4, why: "tanh in float64"})
+	}},
+	{name: "softcap_grad", build: func(r *rig, n int) {
+		y := r.noise(r.args.Rows * n)
+		for i := range y {
+			y[i] = float64(float32(math.Tanh(y[i]) * 1.5))
+		}
+		y[0] = math.Inf(-1)
+		dy := r.f("dy", r.noise(r.args.Rows*n), graph.R(1), graph.D(n))
+		r.check(r.Apply(graph.SoftCapGrad{Cap: 1.5}, dy, r.f("y", y, graph.R(1), graph.D(n)))[0], tolerance{rel: 8, abs: 16, why: "1 − t² near t = ±1"})
 	}},
 	{name: "add", build: func(r *rig, n int) {
 		rows := r.args.Rows
@@ -114,6 +148,16 @@ var elementCases = []opCase{
 	{name: "swiglu one operand", build: func(r *rig, n int) {
 		x := r.f("x", r.noise(n), graph.D(n))
 		r.check(r.SwiGLU(x, x), silu)
+	}},
+	{name: "clampedglu", build: func(r *rig, n int) {
+		up := r.f("up", r.wide(r.args.Rows*n), graph.R(1), graph.D(n))
+		r.check(r.ClampedGLU(r.f("gate", r.wide(r.args.Rows*n), graph.R(1), graph.D(n)), up, 1.7, 2.5), tolerance{rel: 32, top: 4, why: "up + 1 has a zero at up = −1"})
+	}},
+	{name: "clampedglu_grad", build: func(r *rig, n int) {
+		da, gate, up := r.noise(r.args.Rows*n), r.wide(r.args.Rows*n), r.wide(r.args.Rows*n)
+		d := r.Apply(graph.ClampedGLUGrad{Alpha: 1.7, Limit: 2.5}, r.f("da", da, graph.R(1), graph.D(n)), r.f("gate", gate, graph.R(1), graph.D(n)), r.f("up", up, graph.R(1), graph.D(n)))
+		r.check(d[0], tolerance{rel: 32, top: 32, abs: 16, why: "1 + αg(1−σ) has a zero"})
+		r.check(d[1], tolerance{rel: 16, abs: 0x1p-94, why: "exp, a quotient, two products"})
 	}},
 	{name: "gelu", build: func(r *rig, n int) { r.gelu(n, false) }},
 	{name: "gelu tanh", build: func(r *rig, n int) { r.gelu(n, true) }},
@@ -167,8 +211,16 @@ func (r *rig) positive(n int) []float64 {
 	return x
 }
 
-func (r *rig) rope(n int, inverse bool) {
-	rows, o := r.args.Rows, graph.Rope{Heads: 1 + n%3, HeadDim: 2 * n, Theta: 10000, Inverse: inverse}
+// softcapInput has what a row does not see, and what is far beyond any cap.
+func (r *rig) softcapInput(n int) graph.Value {
+	x := r.wide(r.args.Rows * n)
+	x[0], x[len(x)/2] = math.Inf(-1), 1e30
+	return r.f("x", x, graph.R(1), graph.D(n))
+}
+
+func (r *rig) rope(o graph.Rope, n int) {
+	rows := r.args.Rows
+	o.Heads, o.Theta = 1+n%3, 10000
 	pos := r.ints(rows, 1<<17)
 	x := r.f("x", r.noise(rows*o.Heads*o.HeadDim), graph.R(1), graph.D(o.Heads*o.HeadDim))
 	r.check(r.Apply(o, x, r.i("pos", pos, graph.R(1)))[0], tolerance{top: 6, why: "an angle in float64, two products with rounded factors"})

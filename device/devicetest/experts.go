@@ -65,6 +65,16 @@ var expertCases = []opCase{
 		x := r.f("x", r.noise(g.rows*g.f), graph.R(2), graph.D(g.f))
 		r.check(r.GroupedMatMul(x, r.f("w", r.noise(g.experts*g.f*n), graph.D(g.experts), graph.D(n), graph.D(g.f)), g.offsets), sums(g.f))
 	}},
+	{name: "grouped_bias", build: func(r *rig, n int) {
+		g := r.groups(n)
+		y := r.f("y", r.noise(g.rows*n), graph.R(2), graph.D(n))
+		r.check(r.GroupedBias(y, r.f("b", r.noise(g.experts*n), graph.D(g.experts), graph.D(n)), g.offsets), tolerance{rel: 1, why: "one rounding"})
+	}},
+	{name: "grouped_bias_grad", build: func(r *rig, n int) {
+		g := r.groups(n)
+		dy := r.f("dy", r.noise(g.rows*n), graph.R(2), graph.D(n))
+		r.check(r.Apply(graph.GroupedBiasGrad{}, dy, g.offsets, r.accW("acc", g.experts*n, graph.D(g.experts), graph.D(n)))[0], sums(g.rows+1))
+	}},
 	{name: "grouped_dx", build: func(r *rig, n int) {
 		g := r.groups(n)
 		dy := r.f("dy", r.noise(g.rows*g.f), graph.R(2), graph.D(g.f))

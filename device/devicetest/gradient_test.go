@@ -87,6 +87,38 @@ var gradients = []struct {
 		w := p.param("w", 6)
 		p.loss(p.RMSNorm(p.MatMul(p.RMSNorm(p.param("x", 5, 6), w, 1e-3), p.param("m", 6, 6)), w, 1e-3))
 	}},
+	{"rmsnorm of heads, shared", func(p *tape) {
+		w := p.param("w", 3)
+		p.loss(p.RMSNorm(p.MatMul(p.RMSNorm(p.param("x", 5, 6), w, 1e-3), p.param("m", 6, 6)), w, 1e-3))
+	}},
+	{"affine", func(p *tape) { p.loss(p.Affine(p.Affine(p.param("x", 5, 6), -1.5, 0.5), 1, 1)) }},
+	{"affine, of a norm's weight", func(p *tape) { p.loss(p.RMSNorm(p.param("x", 5, 6), p.Affine(p.param("w", 6), 1, 1), 1e-3)) }},
+	{"softcap", func(p *tape) { p.loss(p.SoftCap(p.param("x", 5, 6), 1.5)) }},
+	{"rope, scaled", func(p *tape) {
+		o := graph.Rope{Heads: 2, HeadDim: 6, Theta: 100, Turned: 4, Divisors: graph.DivisorsOf([]float64{1.5, 4}), Magnitude: 1.25}
+		p.loss(p.Rotate(p.param("x", 5, 12), p.i("pos", []int32{0, 1, 7, 100, 3}, graph.D(5)), o))
+	}},
+	{"attention, softcap", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.Attention(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 5, Softcap: 0.75, Scaling: 1.25}))
+	}},
+	{"standard attention, softcap", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.StandardAttention(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 5, Softcap: 0.75, Scaling: 1.25}))
+	}},
+	{"attention, sinks", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.AttentionWithSinks(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), p.param("sinks", 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 5}))
+	}},
+	{"standard attention, sinks", func(p *tape) {
+		pg, n, s := p.pages()
+		p.loss(p.StandardAttentionWithSinks(p.param("q", n, 8), p.param("k", s, 4), p.param("v", s, 4), p.param("sinks", 4), pg, graph.AttentionSpec{Heads: 4, KVHeads: 2, HeadDim: 2, Block: 4, Context: 8, Window: 5}))
+	}},
+	{"clampedglu", func(p *tape) { p.loss(p.ClampedGLU(p.param("gate", 5, 6), p.param("up", 5, 6), 1.7, 1.1)) }},
+	{"grouped bias", func(p *tape) {
+		offsets := p.i("offsets", []int32{0, 2, 2, 6}, graph.D(4))
+		p.loss(p.GroupedBias(p.param("y", 6, 4), p.param("b", 3, 4), offsets))
+	}},
 	{"layernorm", func(p *tape) { p.loss(p.LayerNorm(p.param("x", 5, 6), p.param("w", 6), p.param("b", 6), 1e-3)) }},
 	{"layernorm, shared", func(p *tape) {
 		x, w, b := p.param("x", 5, 6), p.param("w", 6), p.param("b", 6)
@@ -145,6 +177,9 @@ var gradients = []struct {
 	}},
 	{"headloss with terms", func(p *tape) {
 		p.SetLoss(p.Apply(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms}, p.param("x", 5, 3), p.param("w", 6, 3), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.F(graph.D(1))))[0])
+	}},
+	{"headloss with a softcap", func(p *tape) {
+		p.SetLoss(p.Apply(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms, Softcap: 0.75}, p.param("x", 5, 3), p.param("w", 6, 3), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.F(graph.D(1))))[0])
 	}},
 	{"headloss", func(p *tape) {
 		const n = 300 // three chunks

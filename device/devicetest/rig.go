@@ -149,6 +149,9 @@ func (r *rig) operand(name string, x []float64, ty graph.Type) graph.Value {
 
 // rounded is x as values of type t.
 func rounded(t dtype.Type, x []float64) []float64 {
+	if bytesType(t) {
+		return decoded(t, encoded(t, x), len(x))
+	}
 	for i := range x {
 		switch t {
 		case dtype.BF16:
@@ -290,6 +293,9 @@ func (h host) fill(r *rig) {
 }
 
 func (d *datum) bytes() []byte {
+	if bytesType(d.t) {
+		return encoded(d.t, d.f)
+	}
 	var b []byte
 	for _, x := range d.f {
 		switch d.t {
@@ -336,6 +342,9 @@ func (h host) floats(name string, ty graph.Type, b graph.Bounds) []float64 {
 			h.t.Fatal(err)
 		}
 		return out
+	}
+	if bytesType(ty.DType) {
+		return decoded(ty.DType, h.read(name, ty.DType.Bytes(ty.Shape.Elems(b))), len(out))
 	}
 	p := h.read(name, ty.Bytes(b))
 	for i := range out {

@@ -24,7 +24,7 @@ func Run(t *testing.T, open func() device.Device) {
 func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	for _, half := range []dtype.Type{dtype.F32, dtype.BF16, dtype.F16} {
 		t.Run(half.String(), func(t *testing.T) {
-			for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases) {
+			for _, c := range slices.Concat(matrixCases, attentionCases, elementCases, lossCases, expertCases, stateCases, kvCases()) {
 				t.Run(c.name, func(t *testing.T) { c.run(t, half, open(), saw) })
 			}
 		})
@@ -32,6 +32,7 @@ func run(t *testing.T, open func() device.Device, saw func(*compile.Instr)) {
 	t.Run("invariance", func(t *testing.T) { testInvariance(t, open) })
 	t.Run("session", func(t *testing.T) { testSession(t, open) })
 	t.Run("storage", func(t *testing.T) { testStorage(t, open, saw) })
+	t.Run("stored", func(t *testing.T) { testStored(t, open, saw) })
 	t.Run("collective", func(t *testing.T) { testCollectives(t, open, saw) })
 	t.Run("step", func(t *testing.T) { testSteps(t, open, saw) })
 }

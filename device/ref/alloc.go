@@ -76,7 +76,12 @@ func newPool[T real]() *pool[T] {
 // capacity is how many elements of its type buffer b holds.
 func capacity(b *compile.Buffer) int { return elemsIn(b.Type, b.Bytes) }
 
-func elemsIn(t graph.Type, bytes int64) int { return int(bytes * 8 / int64(t.DType.Bits())) }
+func elemsIn(t graph.Type, bytes int64) int {
+	if t.DType.Block() { // no symbolic axes
+		return int(t.Shape.Elems(graph.Bounds{}))
+	}
+	return int(bytes * 8 / int64(t.DType.Bits()))
+}
 
 // alloc makes buffer id of p. Its contents are poison.
 func (a *pool[T]) alloc(p *compile.Program, id int32) {

@@ -57,8 +57,17 @@ func head[T any](row []T, h, k int) []T { return row[h*k : (h+1)*k] }
 // group is the key/value head that query head h reads.
 func group(s graph.AttentionSpec, h int) int { return h / (s.Heads / s.KVHeads) }
 
+// capped is a scaled score under the softcap, and its slope there.
+func capped(o graph.AttentionSpec, x float64) (y, slope float64) {
+	if o.Softcap == 0 {
+		return x, 1
+	}
+	t := math.Tanh(x / o.Softcap)
+	return o.Softcap * t, 1 - float64(t*t)
+}
+
 func attention[T real](c *call[T], o graph.AttentionSpec) error {
-	q, k, v, out, lse := &c.in[0], &c.in[1], &c.in[2], &c.out[0], &c.out[1]
+	q, k, v, sinks, out, lse := &c.in[0], &c.in[1], &c.in[2], c.opt(6), &c.out[0], &c.out[1]
 	pg := pages(c, o, 3, k.rows())
 	var p []float64
 	sum := make([]float64, o.HeadDim) //mem:ok ref is the definition: it is clear before it is small
@@ -72,7 +81,7 @@ func attention[T real](c *call[T], o graph.AttentionSpec) error {
 			p = p[:0]
 			top := math.Inf(-1)
 			for _, s := range keys {
-				x := float64(o.Scale()) * dot(qh, head(k.row(s), g, o.HeadDim))
+				x, _ := capped(o, float64(o.Scale())*dot(qh, head(k.row(s), g, o.HeadDim)))
 				p = append(p, x)
 				top = max(top, x)
 			}
@@ -85,6 +94,9 @@ func attention[T real](c *call[T], o graph.AttentionSpec) error {
 					sum[i] += float64(e * float64(a))
 				}
 			}
+			if sinks.on {
+				z += math.Exp(float64(sinks.f[h]) - top)
+			}
 			oh := head(out.row(r), h, o.HeadDim)
 			for i := range oh {
 				oh[i] = T(sum[i] / z)
@@ -95,7 +107,7 @@ func attention[T real](c *call[T], o graph.AttentionSpec) error {
 	return nil
 }
 
-// With p = exp(scale·q·k − lse), dp = do·v and ds = scale·p·(dp − Σ do·o): dq = Σ ds·k, dk = Σ ds·q, dv = Σ p·do.
+// With p = exp(scale·q·k − lse), dp = do·v and ds = scale·p·(dp − Σ do·o), times the slope of a softcap: dq = Σ ds·k, dk = Σ ds·q, dv = Σ p·do.
 func attentionGrad[T real](c *call[T], o graph.AttentionSpec) error {
 	do, q, k, v, out, lse := &c.in[0], &c.in[1], &c.in[2], &c.in[3], &c.in[4], &c.in[5]
 	pg := pages(c, o, 6, k.rows())
@@ -116,8 +128,9 @@ func attentionGrad[T real](c *call[T], o graph.AttentionSpec) error {
 			clear(sum)
 			for _, s := range keys {
 				kh, vh := head(k.row(s), g, o.HeadDim), head(v.row(s), g, o.HeadDim)
-				p := math.Exp(float64(scale*dot(qh, kh)) - float64(lse.f[r*o.Heads+h]))
-				ds := scale * p * (dot(dh, vh) - delta)
+				x, slope := capped(o, float64(scale*dot(qh, kh)))
+				p := math.Exp(x - float64(lse.f[r*o.Heads+h]))
+				ds := scale * p * (dot(dh, vh) - delta) * slope
 				dks, dvs := head(dk[s*w:], g, o.HeadDim), head(dv[s*w:], g, o.HeadDim)
 				for i := range o.HeadDim {
 					sum[i] += float64(ds * float64(kh[i]))

@@ -23,9 +23,9 @@ func grouped[T real](c *call[T]) error {
 	x, w, offsets, y := &c.in[0], &c.in[1], &c.in[2], &c.out[0]
 	return eachExpert(offsets, x.rows(), func(e, lo, hi int) {
 		for r := lo; r < hi; r++ {
-			out := y.row(r)
+			in, out := weighed(x.row(r), w), y.row(r)
 			for j := range out {
-				out[j] = T(dot(x.row(r), w.row(e*len(out)+j)))
+				out[j] = T(dot(in, w.row(e*len(out)+j)))
 			}
 		}
 	})

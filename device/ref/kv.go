@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"loadline/graph"
+	"loadline/tensor/dtype"
+	"loadline/tensor/quant"
 )
 
 func kvAppend[T real](c *call[T]) error {
@@ -18,8 +20,30 @@ func kvAppend[T real](c *call[T]) error {
 			return err
 		}
 		copy(out.row(slot), x.row(r))
+		roundBlocks(out.typ.DType, out.row(slot))
 	}
 	return nil
+}
+
+// roundBlocks rounds a row to the block type of its pool, in place; to other types a session rounds all results.
+func roundBlocks[T real](t dtype.Type, row []T) {
+	if !t.Block() {
+		return
+	}
+	var x [32]float32
+	var bytes [34]byte
+	f, _ := quant.Of(t)
+	b := bytes[:f.BlockBytes()]
+	for ; len(row) > 0; row = row[len(x):] {
+		for i := range x {
+			x[i] = float32(row[i])
+		}
+		quant.EncodeRows(b, f, x[:])
+		quant.Decode(x[:], f, b)
+		for i := range x {
+			row[i] = T(x[i])
+		}
+	}
 }
 
 func kvCopy[T real](c *call[T], o graph.KVCopy) error {

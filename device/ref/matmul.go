@@ -3,9 +3,9 @@ package ref
 func matMul[T real](c *call[T]) error {
 	x, w, bias, y := &c.in[0], &c.in[1], c.opt(2), &c.out[0]
 	for r := range x.rows() {
-		out := y.row(r)
+		in, out := weighed(x.row(r), w), y.row(r)
 		for j := range out {
-			out[j] = T(dot(x.row(r), w.row(j)) + bias.at(j))
+			out[j] = T(dot(in, w.row(j)) + bias.at(j))
 		}
 	}
 	return nil

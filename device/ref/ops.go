@@ -70,6 +70,12 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, geluGrad[T])
 	case graph.AddOp:
 		return add[T], nil
+	case graph.Affine:
+		return with(o, affine[T])
+	case graph.SoftCap:
+		return with(o, softCap[T])
+	case graph.SoftCapGrad:
+		return with(o, softCapGrad[T])
 	case graph.CrossEntropy:
 		return with(o, crossEntropy[T])
 	case graph.CrossEntropyGrad:
@@ -92,6 +98,18 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, gatherRowsGrad[T])
 	case graph.GroupedMatMul:
 		return grouped[T], nil
+	case graph.GroupedBias:
+		return groupedBias[T], nil
+	case graph.GroupedBiasGrad:
+		return groupedBiasGrad[T], nil
+	case graph.ClampedGLU:
+		return with(o, clampedGLU[T])
+	case graph.ClampedGLUGrad:
+		return with(o, clampedGLUGrad[T])
+	case graph.SinkGrad:
+		return sinkGrad[T], nil
+	case graph.SoftmaxSinkGrad:
+		return softmaxSinkGrad[T], nil
 	case graph.GroupedMatMulDX:
 		return groupedDX[T], nil
 	case graph.GroupedMatMulDW:

@@ -8,10 +8,11 @@ import (
 
 func rmsNorm[T real](c *call[T], o graph.RMSNorm) error {
 	x, w, y, stat := &c.in[0], &c.in[1], &c.out[0], &c.out[1]
-	for r := range x.rows() {
-		row := x.row(r)
+	d := w.last()
+	for r := range x.rows() * x.last() / d {
+		row := head(x.f, r, d)
 		rstd := 1 / math.Sqrt(dot(row, row)/float64(len(row))+float64(o.Eps))
-		out := y.row(r)
+		out := head(y.f, r, d)
 		for i, a := range row {
 			out[i] = T(float64(a) * rstd * float64(w.f[i]))
 		}
@@ -24,10 +25,10 @@ func rmsNorm[T real](c *call[T], o graph.RMSNorm) error {
 func rmsNormGrad[T real](c *call[T]) error {
 	dy, x, stat, w, acc, accW := &c.in[0], &c.in[1], &c.in[2], &c.in[3], c.opt(4), c.opt(5)
 	dx, dw := &c.out[0], &c.out[1]
-	d := x.last()
+	d := w.last()
 	sum := newTotal(d, accW.f)
-	for r := range x.rows() {
-		xr, dr, out, rstd := x.row(r), dy.row(r), dx.row(r), float64(stat.f[r])
+	for r := range x.rows() * x.last() / d {
+		xr, dr, out, rstd := head(x.f, r, d), head(dy.f, r, d), head(dx.f, r, d), float64(stat.f[r])
 		var mean float64
 		for i := range d {
 			h := float64(xr[i]) * rstd

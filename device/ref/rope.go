@@ -8,13 +8,15 @@ import (
 
 func rope[T real](c *call[T], o graph.Rope) error {
 	x, pos, y := &c.in[0], &c.in[1], &c.out[0]
-	half := o.HeadDim / 2
+	turned, half := o.Width(), o.Width()/2
+	angles, m := o.Frequencies(), o.Factor()
 	for r := range x.rows() {
 		for h := range o.Heads {
 			in, out := x.row(r)[h*o.HeadDim:], y.row(r)[h*o.HeadDim:]
+			copy(out[turned:o.HeadDim], in[turned:o.HeadDim])
 			for i := range half {
-				angle := float64(pos.i[r]) * math.Pow(o.Theta, -2*float64(i)/float64(o.HeadDim))
-				sin, cos := math.Sincos(angle)
+				sin, cos := math.Sincos(float64(pos.i[r]) * angles[i])
+				sin, cos = m*sin, m*cos
 				if o.Inverse {
 					sin = -sin
 				}

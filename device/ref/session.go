@@ -47,6 +47,11 @@ func open[T real](d *Device, job *compile.Job, env device.Env) (*session[T], err
 		}
 		st := newStore[T](x.Type.DType, elemsIn(x.Type, x.Bytes))
 		s.slots[x.Name] = &st
+		if x.Tier == mem.Disk && env.Home != nil {
+			if err := st.fill(env.Home, x.Offset); err != nil {
+				return nil, fmt.Errorf("ref: %q: %w", x.Name, err)
+			}
+		}
 	}
 	for _, p := range job.Programs {
 		r, err := prepare(s, p)
@@ -224,6 +229,9 @@ func (s *session[T]) span(name string, at int64, n int) (*store[T], int, error) 
 	st, elems, err := s.named(name)
 	if err != nil {
 		return nil, 0, err
+	}
+	if st.dt.Block() {
+		return nil, 0, fmt.Errorf("ref: %q of %v is filled by Restore alone", name, st.dt)
 	}
 	w := int64(st.width())
 	if at < 0 || at%w != 0 || int64(n)%w != 0 || at+int64(n) > int64(elems)*w {

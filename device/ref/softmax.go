@@ -3,10 +3,13 @@ package ref
 import "math"
 
 func softmax[T real](c *call[T]) error {
-	x, p := &c.in[0], &c.out[0]
+	x, sinks, p := &c.in[0], c.opt(1), &c.out[0]
 	for r := range x.rows() {
 		row, out := x.row(r), p.row(r)
 		lse := logSumExp(row)
+		if sinks.on {
+			lse = withSink(lse, float64(sinks.f[r%sinks.last()]))
+		}
 		for i, a := range row {
 			out[i] = T(math.Exp(float64(a) - lse))
 		}
@@ -24,6 +27,12 @@ func softmaxGrad[T real](c *call[T]) error {
 		}
 	}
 	return nil
+}
+
+// withSink is lse with one more element.
+func withSink(lse, sink float64) float64 {
+	top := max(lse, sink)
+	return top + math.Log(math.Exp(lse-top)+math.Exp(sink-top))
 }
 
 // logSumExp is log Σ exp x.

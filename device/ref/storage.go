@@ -15,6 +15,9 @@ func zero[T real](c *call[T]) error {
 }
 
 func save[T real](c *call[T]) error {
+	if c.in[0].typ.DType.Block() {
+		return fmt.Errorf("state %q of %v is not saved", c.state, c.in[0].typ)
+	}
 	if c.s.args.Sink == nil {
 		return errors.New("no sink to save to")
 	}
@@ -30,7 +33,9 @@ func restore[T real](c *call[T]) error {
 	}
 	return eachChunk(c, &c.out[0], func(st *store[T], p []byte, at int) error {
 		err := c.s.args.Source(c.state, p)
-		if err == nil {
+		if err == nil && st.dt.Block() {
+			st.decodeBlocks(p, at)
+		} else if err == nil {
 			st.decode(p, at)
 		}
 		return err
@@ -47,10 +52,11 @@ func eachChunk[T real](c *call[T], v *view[T], f func(st *store[T], p []byte, at
 	if st.dt == dtype.I32 {
 		st.i = v.i
 	}
-	step := graph.ChunkBytes / st.width()
+	unit, width := st.dt.BlockElems(), int(st.dt.Bytes(int64(st.dt.BlockElems())))
+	step := graph.ChunkBytes / width * unit
 	for at := 0; at < st.elems(); at += step {
 		n := min(step, st.elems()-at)
-		if err := f(&st, c.s.staging[:n*st.width()], at); err != nil {
+		if err := f(&st, c.s.staging[:n/unit*width], at); err != nil {
 			return fmt.Errorf("state %q: %w", c.state, err)
 		}
 	}

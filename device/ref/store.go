@@ -8,7 +8,7 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// store is the elements of a buffer: floats of any type as T, or int32s.
+// store is the elements of a buffer: floats of any type as T, those of block types widened, or int32s.
 type store[T real] struct {
 	dt dtype.Type
 	f  []T
@@ -18,10 +18,14 @@ type store[T real] struct {
 // supported says whether ref in T can hold values of type dt.
 func supported[T real](dt dtype.Type) error {
 	switch dt {
-	case dtype.F32, dtype.F16, dtype.BF16, dtype.I32:
+	case dtype.F32, dtype.F16, dtype.BF16, dtype.F8E4M3, dtype.I32:
 		return nil
 	case dtype.F64:
 		if is64[T]() {
+			return nil
+		}
+	default:
+		if dt.Block() {
 			return nil
 		}
 	}
@@ -73,6 +77,8 @@ func (s *store[T]) encode(dst []byte, at int) {
 			binary.LittleEndian.PutUint16(p, dtype.ToF16(float32(s.f[at+k])))
 		case dtype.BF16:
 			binary.LittleEndian.PutUint16(p, dtype.ToBF16(float32(s.f[at+k])))
+		case dtype.F8E4M3:
+			p[0] = dtype.ToE4M3(float32(s.f[at+k]))
 		default:
 			binary.LittleEndian.PutUint32(p, math.Float32bits(float32(s.f[at+k])))
 		}
@@ -93,6 +99,8 @@ func (s *store[T]) decode(src []byte, at int) {
 			s.f[at+k] = T(dtype.FromF16(binary.LittleEndian.Uint16(p)))
 		case dtype.BF16:
 			s.f[at+k] = T(dtype.FromBF16(binary.LittleEndian.Uint16(p)))
+		case dtype.F8E4M3:
+			s.f[at+k] = T(dtype.FromE4M3(p[0]))
 		default:
 			s.f[at+k] = T(math.Float32frombits(binary.LittleEndian.Uint32(p)))
 		}
@@ -109,6 +117,10 @@ func roundTo[T real](dt dtype.Type, f []T) {
 	case dtype.BF16:
 		for i, x := range f {
 			f[i] = T(dtype.FromBF16(dtype.ToBF16(float32(x))))
+		}
+	case dtype.F8E4M3:
+		for i, x := range f {
+			f[i] = T(dtype.FromE4M3(dtype.ToE4M3(float32(x))))
 		}
 	}
 }

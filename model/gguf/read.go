@@ -116,6 +116,15 @@ func (g *File) Header() *Header { return g.parts[0].h }
 // Meta returns the model's metadata. It is shared: do not change it.
 func (g *File) Meta() Metadata { return g.parts[0].h.Meta }
 
+// DropMeta gives the metadata up, of which a vocabulary is megabytes. What Meta and Header have returned before stays as it is.
+func (g *File) DropMeta() {
+	for k := range g.parts {
+		h := *g.parts[k].h
+		h.Meta = nil
+		g.parts[k].h = &h
+	}
+}
+
 // Paths returns the names of the files.
 func (g *File) Paths() []string {
 	var paths []string

@@ -171,3 +171,12 @@ func (s *Set) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Paths returns the names of the files.
+func (s *Set) Paths() []string {
+	var paths []string
+	for _, f := range s.files {
+		paths = append(paths, f.f.Name())
+	}
+	return paths
+}

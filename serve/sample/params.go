@@ -1,8 +1,8 @@
 // Package sample chooses a token from a row of logits.
 //
 // The order is vLLM's, whose API we speak: mask, logit bias, repetition, frequency and presence penalty; then the
-// highest logit if the temperature is 0, and otherwise temperature, min-p, top-k, top-p (over what top-k left), and a
-// draw. Where logits are equal the lower token id comes first, everywhere.
+// highest logit if the temperature is 0, and otherwise temperature, min-p, top-k, typical, top-p (each over what those
+// before it left), and a draw. Where logits are equal the lower token id comes first, everywhere.
 //
 // Invariants: the choice is a function of the row, the parameters, the tokens before it and (seed, position, sample)
 // alone. There is no state from token to token, so a sequence that was preempted, moved or batched otherwise draws
@@ -10,13 +10,13 @@
 // allocated after New.
 //
 // Numerics: logits are float32; weights exp((l-max)/T) are computed in float64 and kept in float32; sums and the draw
-// are in float64, in ascending token order or, behind top-k and top-p, in descending weight.
+// are in float64, in ascending token order or, behind a cut, in the order of the last cut.
 //
 // The package knows nothing of text, grammars (a mask stands for one) or stop tokens, and makes up no seed.
 //
 // Sources: top-k, Fan et al. 2018 (arXiv 1805.04833); top-p, Holtzman et al. 2020 (arXiv 1904.09751), §3.1; min-p,
-// Nguyen et al. 2024 (arXiv 2407.01082); repetition penalty, Keskar et al. 2019 (arXiv 1909.05858), §4.1; presence
-// and frequency penalty, the OpenAI API reference; Philox, see philox.go.
+// Nguyen et al. 2024 (arXiv 2407.01082); typical, Meister et al. 2022 (arXiv 2202.00666), §3; repetition penalty, Keskar
+// et al. 2019 (arXiv 1909.05858), §4.1; presence and frequency penalty, the OpenAI API reference; Philox, see philox.go.
 package sample
 
 import (
@@ -30,6 +30,7 @@ type Params struct {
 	TopK        int     // keep the k highest; 0 keeps all
 	TopP        float32 // keep the fewest tokens that together have this probability; 0 or 1 keeps all
 	MinP        float32 // keep tokens with at least this fraction of the highest probability; 0 keeps all
+	TypicalP    float32 // keep the fewest tokens, nearest to the expected surprise first, that together have this probability; 0 or 1 keeps all
 
 	RepetitionPenalty float32 // divides a positive, multiplies a negative logit of every token of prompt and output; 0 or 1 is none
 	FrequencyPenalty  float32 // subtracted for each time the token is in the output
@@ -60,6 +61,8 @@ func (p *Params) Validate(vocab int) error {
 		return fmt.Errorf("sample: top_p: want 0 to 1, got %v", p.TopP)
 	case !(p.MinP >= 0 && p.MinP <= 1):
 		return fmt.Errorf("sample: min_p: want 0 to 1, got %v", p.MinP)
+	case !(p.TypicalP >= 0 && p.TypicalP <= 1):
+		return fmt.Errorf("sample: typical_p: want 0 to 1, got %v", p.TypicalP)
 	case !bounded(p.RepetitionPenalty) || p.RepetitionPenalty < 0:
 		return fmt.Errorf("sample: repetition_penalty: want 0 to %v, got %v", maxNumber, p.RepetitionPenalty)
 	case !bounded(p.FrequencyPenalty):

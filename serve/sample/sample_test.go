@@ -64,14 +64,27 @@ func reference(logits []float32, p Params) []float64 {
 		}
 		return s
 	}
-	if p.TopP > 0 && p.TopP < 1 {
-		limit, s := float64(p.TopP)*sum(), 0.0
+	upTo := func(p float32) {
+		limit, s := float64(p)*sum(), 0.0
 		for i, e := range all {
 			if s += e.w; s >= limit {
 				all = all[:i+1]
 				break
 			}
 		}
+	}
+	if p.TypicalP > 0 && p.TypicalP < 1 {
+		norm, entropy := math.Log(sum()), 0.0
+		for _, e := range all {
+			entropy += e.w / sum() * (norm - math.Log(e.w))
+		}
+		far := func(e entry) float32 { return float32(math.Abs(norm - math.Log(e.w) - entropy)) }
+		sort.SliceStable(all, func(i, j int) bool { return far(all[i]) < far(all[j]) })
+		upTo(p.TypicalP)
+		sort.Slice(all, func(i, j int) bool { return all[i].w > all[j].w || all[i].w == all[j].w && all[i].id < all[j].id })
+	}
+	if p.TopP > 0 && p.TopP < 1 {
+		upTo(p.TopP)
 	}
 	out := make([]float64, len(logits))
 	total := sum()
@@ -100,9 +113,11 @@ func TestDistribution(t *testing.T) {
 		{Temperature: 1, MinP: 0.2},
 		{Temperature: 2, TopK: 5, TopP: 0.6},
 		{Temperature: 2, TopK: 6, TopP: 0.95, MinP: 0.15},
+		{Temperature: 1, TypicalP: 0.6},
+		{Temperature: 3, TopK: 7, TypicalP: 0.8, TopP: 0.9},
 	} {
 		p.Seed = 42
-		t.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v", p.Temperature, p.TopK, p.TopP, p.MinP), func(t *testing.T) {
+		t.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v,typical=%v", p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP), func(t *testing.T) {
 			want := reference(logits, p)
 			var got [8]int
 			prompt := make([]int32, 0, draws)
@@ -139,6 +154,7 @@ func drawParams(t *rapid.T) Params {
 		TopK:        rapid.IntRange(0, 12).Draw(t, "top k"),
 		TopP:        rapid.Float32Range(0, 1).Draw(t, "top p"),
 		MinP:        rapid.Float32Range(0, 1).Draw(t, "min p"),
+		TypicalP:    max(0, rapid.Float32Range(-1, 1).Draw(t, "typical p")), // half the time none
 		Seed:        rapid.Uint64().Draw(t, "seed"),
 	}
 }
@@ -366,6 +382,8 @@ func TestValidate(t *testing.T) {
 		{Params{TopP: 1.5}, "top_p"},
 		{Params{TopP: nan}, "top_p"},
 		{Params{MinP: -0.1}, "min_p"},
+		{Params{TypicalP: 1.1}, "typical_p: want 0 to 1, got 1.1"},
+		{Params{TypicalP: nan}, "typical_p"},
 		{Params{RepetitionPenalty: -1}, "repetition_penalty"},
 		{Params{FrequencyPenalty: inf}, "frequency_penalty: want -1e+06 to 1e+06, got +Inf"},
 		{Params{PresencePenalty: nan}, "presence_penalty: want -1e+06 to 1e+06, got NaN"},
@@ -396,7 +414,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 	s := newSampler(t, len(logits))
 	r := Row{Logits: logits, Prompt: []int32{1, 2, 3}, Output: []int32{4, 4}}
-	p := Params{Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.01, RepetitionPenalty: 1.1, Bias: []Bias{{3, 1}}, Logprobs: true, TopLogprobs: 20}
+	p := Params{Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.01, TypicalP: 0.9, RepetitionPenalty: 1.1, Bias: []Bias{{3, 1}}, Logprobs: true, TopLogprobs: 20}
 	if got := testing.AllocsPerRun(20, func() {
 		if _, err := s.Sample(r, &p); err != nil {
 			t.Fatal(err)
@@ -413,8 +431,8 @@ func BenchmarkSample(b *testing.B) {
 		logits[i] = float32(philox([4]uint32{uint32(i)}, [2]uint32{})[0])/(1<<32)*20 - 10
 	}
 	s := newSampler(b, vocab)
-	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}} {
-		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v", p.Temperature, p.TopK, p.TopP), func(b *testing.B) {
+	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1, TypicalP: 0.9}} {
+		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v,typical=%v", p.Temperature, p.TopK, p.TopP, p.TypicalP), func(b *testing.B) {
 			b.SetBytes(4 * vocab)
 			for b.Loop() {
 				if _, err := s.Sample(Row{Logits: logits}, &p); err != nil {

@@ -161,9 +161,22 @@ func (s *Sampler) penalize(w []float32, r Row, p *Params) error {
 	return nil
 }
 
-// draw turns logits, of which best is the highest, into weights in s.weights, cuts them down and picks the token at
-// the fraction u of what is left. The logits may be in s.weights themselves.
+// draw picks the token at the fraction u of what weigh leaves.
 func (s *Sampler) draw(logits []float32, best float32, p *Params, u float64) int32 {
+	kept, mass := s.weigh(logits, best, p)
+	target := u * mass
+	var sum float64
+	for _, id := range kept {
+		if sum += float64(s.weights[id]); sum > target {
+			return id
+		}
+	}
+	return kept[len(kept)-1] // u·mass rounded up to mass
+}
+
+// weigh turns logits, of which best is the highest, into weights in s.weights, cuts them down, and returns the tokens that are left and
+// the sum of their weights. The logits may be in s.weights themselves.
+func (s *Sampler) weigh(logits []float32, best float32, p *Params) ([]int32, float64) {
 	w := s.weights
 	n, mass := 0, 0.0 // tokens with a weight, and its sum
 	for i, l := range logits {
@@ -178,86 +191,7 @@ func (s *Sampler) draw(logits []float32, best float32, p *Params, u float64) int
 			mass += float64(x)
 		}
 	}
-	kept := s.ids[:n]
-	if p.TopK > 0 && p.TopK < n || p.TopP > 0 && p.TopP < 1 {
-		kept, mass = s.cut(kept, mass, p)
-	}
-	target := u * mass
-	var sum float64
-	for _, id := range kept {
-		if sum += float64(w[id]); sum > target {
-			return id
-		}
-	}
-	return kept[len(kept)-1] // u·mass rounded up to mass
-}
-
-// cut applies top-k and top-p to ids, whose weights sum to mass, and returns what is kept with its sum.
-// It takes time in proportion to len(ids) + kept·log(len(ids)).
-func (s *Sampler) cut(ids []int32, mass float64, p *Params) ([]int32, float64) {
-	n := len(ids)
-	k := n
-	if p.TopK > 0 {
-		k = min(k, p.TopK)
-	}
-	topP := float64(p.TopP)
-	if topP == 0 {
-		topP = 1
-	}
-	// The heap gives up ids in descending order; they collect, last first, behind what is left of it.
-	for i := n/2 - 1; i >= 0; i-- {
-		s.sift(ids, i)
-	}
-	var sum float64
-	taken := 0
-	for taken < k && (k < n || sum < topP*mass) {
-		last := n - 1 - taken
-		ids[0], ids[last] = ids[last], ids[0]
-		s.sift(ids[:last], 0)
-		sum += float64(s.weights[ids[last]])
-		taken++
-	}
-	kept := ids[n-taken:]
-	for i, j := 0, taken-1; i < j; i, j = i+1, j-1 {
-		kept[i], kept[j] = kept[j], kept[i]
-	}
-	if k == n || topP == 1 {
-		return kept, sum
-	}
-	// Top-p over what top-k left.
-	limit := topP * sum
-	sum, taken = 0, 0
-	for taken < len(kept) && sum < limit {
-		sum += float64(s.weights[kept[taken]])
-		taken++
-	}
-	return kept[:taken], sum
-}
-
-// sift lets ids[i] down to its place in a heap with the first token in order at the top.
-func (s *Sampler) sift(ids []int32, i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(ids) {
-			return
-		}
-		if child+1 < len(ids) && s.before(ids[child+1], ids[child]) {
-			child++
-		}
-		if !s.before(ids[child], ids[i]) {
-			return
-		}
-		ids[i], ids[child] = ids[child], ids[i]
-		i = child
-	}
-}
-
-// before orders tokens by descending weight, then by ascending id.
-func (s *Sampler) before(a, b int32) bool {
-	if s.weights[a] != s.weights[b] {
-		return s.weights[a] > s.weights[b]
-	}
-	return a < b
+	return s.keep(s.ids[:n], mass, p)
 }
 
 // logprobs returns the log probability of a token and of the n likeliest, from unadjusted logits.

@@ -113,6 +113,8 @@ type FlashPanel struct {
 	Lo, Hi  []int32   // FlashWidth: the first and last position that a column sees
 	Cols    int       // how many columns are wanted
 	Half    bool      // it takes keys in bf16
+	Scale   float32   // with a Cap, scores are SoftCap's of it, and c is log₂e
+	Cap     float32   // 0 for none
 }
 
 // few tells whether o is held by rows (Cols,K), which saves work where columns are few; the bits are the same.
@@ -165,6 +167,10 @@ func (s Set) FlashForward(p *FlashPanel, scores []float32, k, v Mat, c float32, 
 func (s Set) flashSoftmax(p *FlashPanel, scores []float32, n int, c float32, at int) {
 	w := s.t.f32.n
 	lo, hi, masked := p.Lo[:w], p.Hi[:w], false
+	for j := 0; p.Cap > 0 && j < n; j++ {
+		row := scores[j*w:][:p.Cols]
+		s.SoftCap(row, row, p.Scale, p.Cap)
+	}
 	for i := range p.Cols {
 		masked = masked || int(lo[i]) > at || int(hi[i]) < at+n-1
 	}

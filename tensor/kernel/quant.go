@@ -3,11 +3,12 @@ package kernel
 import (
 	"fmt"
 
+	"loadline/tensor/dtype"
 	"loadline/tensor/quant"
 )
 
 // QuantPanel is the rows of W in a panel of QuantWeights: ranges of them start at its multiples.
-const QuantPanel = 16
+const QuantPanel = dtype.PanelRows
 
 // QuantGroup is the elements that share a scale in a quantised row of activations.
 const QuantGroup = 32
@@ -81,6 +82,15 @@ type unpacked struct {
 	zero   int32
 	halves bool // the two scales differ, so each half is scaled on its own; else the first is for both
 	mins   bool
+	only   int // 1 + the one row that unpack reads; 0 for all
+}
+
+// span is the rows that unpack reads.
+func (u *unpacked) span() (row, end int) {
+	if u.only > 0 {
+		return u.only - 1, u.only
+	}
+	return 0, QuantPanel
 }
 
 // panels are the formats that QuantWeights takes, but for those of plain elements.

@@ -60,7 +60,7 @@ func packQ4_0(dst, src []byte, row int) {
 
 func (u *unpacked) readQ4_0(src []byte) {
 	u.zero = 8
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readNibbles(src, row)
 		u.scale[0][row] = halfAt(src[256:], row)
 	}
@@ -82,7 +82,7 @@ func packQ4_1(dst, src []byte, row int) {
 
 func (u *unpacked) readQ4_1(src []byte) {
 	u.mins = true
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readNibbles(src, row)
 		u.scale[0][row], u.min[0][row] = halfAt(src[256:], row), halfAt(src[288:], row)
 	}
@@ -95,7 +95,7 @@ func packQ8_0(dst, src []byte, row int) {
 
 func (u *unpacked) readQ8_0(src []byte) {
 	u.zero = 128
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		for i := range QuantGroup {
 			u.codes[row][i] = lane(src, row, i)
 		}
@@ -152,7 +152,7 @@ func packQ5_0(dst, src []byte, row int) {
 
 func (u *unpacked) readQ5_0(src []byte) {
 	u.zero = 16
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readFive(src, row)
 		u.scale[0][row] = halfAt(src[320:], row)
 	}
@@ -166,7 +166,7 @@ func packQ5_1(dst, src []byte, row int) {
 
 func (u *unpacked) readQ5_1(src []byte) {
 	u.mins = true
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readFive(src, row)
 		u.scale[0][row], u.min[0][row] = halfAt(src[320:], row), halfAt(src[352:], row)
 	}
@@ -187,7 +187,7 @@ func (u *unpacked) readValues(src []byte, row int, values *[16]uint8) {
 
 func (u *unpacked) readIQ4_NL(src []byte) {
 	u.zero = 128
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readValues(src, row, &valuesIQ4)
 		u.scale[0][row] = halfAt(src[256:], row)
 	}
@@ -200,7 +200,7 @@ func packMXFP4(dst, src []byte, row int) {
 
 func (u *unpacked) readMXFP4(src []byte) {
 	u.zero = 128
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readValues(src, row, &valuesE2M1)
 		// 2^(e−127), where e is 0 its half, which is no normal number; and half of that.
 		u.scale[0][row] = math.Float32frombits(max(uint32(src[256+row])<<23, 1<<22)) / 2

@@ -23,7 +23,7 @@ func packScales(dst, src []byte, row int) {
 }
 
 func (u *unpacked) readQ4_K(src []byte, step int) {
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readPair(src, src[320+step/2*512:], row, step)
 	}
 }
@@ -54,7 +54,7 @@ func (u *unpacked) readQ6_K(src []byte, step int) {
 	u.zero, u.halves = 32, true
 	from := src[288+step/4*1536:]
 	quarter := step % 4
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		for i := range QuantGroup {
 			low, high := lane(from, row, quarter%2*32+i), lane(from[1024:], row, i)
 			u.codes[row][i] = low>>(quarter/2*4)&15 | high>>(2*quarter)&3<<4
@@ -78,7 +78,7 @@ func packQ5_K(dst, src []byte, row int) {
 }
 
 func (u *unpacked) readQ5_K(src []byte, step int) {
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readPair(src, src[832+step/2*512:], row, step)
 		for i := range QuantGroup {
 			u.codes[row][i] |= top(src[320+64*step:], row, i) << 4
@@ -97,7 +97,7 @@ func packQ2_K(dst, src []byte, row int) {
 
 func (u *unpacked) readQ2_K(src []byte, step int) {
 	u.halves, u.mins = true, true
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readTwo(src[320:], row, step)
 		for half := range 2 {
 			b := src[64+16*(2*step+half)+row]
@@ -132,7 +132,7 @@ func packQ3_K(dst, src []byte, row int) {
 
 func (u *unpacked) readQ3_K(src []byte, step int) {
 	u.zero, u.halves = 4, true
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readTwo(src[800:], row, step)
 		for i := range QuantGroup {
 			u.codes[row][i] |= top(src[288+64*step:], row, i) << 2
@@ -157,7 +157,7 @@ func packIQ4_XS(dst, src []byte, row int) {
 
 func (u *unpacked) readIQ4_XS(src []byte, step int) {
 	u.zero = 128
-	for row := range QuantPanel {
+	for row, end := u.span(); row < end; row++ {
 		u.readValues(src[160+256*step:], row, &valuesIQ4)
 		u.scale[0][row] = halfAt(src, row) * float32(int8(src[32+16*step+row]))
 	}

@@ -494,3 +494,58 @@ func BenchmarkGemmQuant(b *testing.B) {
 		}
 	}
 }
+
+// TestPackedLengths holds the lengths that plans count to those of the panels.
+func TestPackedLengths(t *testing.T) {
+	for _, typ := range quantTypes {
+		d, ok := typ.DType()
+		if !ok {
+			t.Fatalf("%v is no type of tensors", typ)
+		}
+		for _, n := range []int{1, 15, 16, 17, 160} {
+			for _, k := range []int{256, 768} {
+				if got, want := d.PackedBytes(int64(n), int64(k)), int64(QuantWeightsLen(typ, n, k)); got != want {
+					t.Errorf("%v: (%d,%d) is planned as %d bytes, want %d", typ, n, k, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestPackFrom fills weights in pieces of any length, as Pack does, and reads rows back as the format has them.
+func TestPackFrom(t *testing.T) {
+	r := newRand()
+	for _, typ := range append([]quant.Type{quant.F16, quant.BF16}, quantTypes...) {
+		n, k := 21, 512
+		var src []byte
+		if typ.BlockElems() == 1 {
+			src = make([]byte, 2*n*k)
+			for i := range src {
+				src[i] = byte(r.Uint32()) &^ (byte(i%2) << 6) // finite
+			}
+		} else {
+			src = randomWeights(r, typ, n, k)
+		}
+		want := packedWeights(typ, src, n, k)
+		got := QuantWeights{Type: typ, N: n, K: k, Data: make([]byte, len(want.Data))}
+		for at := 0; at < len(src); {
+			piece := min(len(src)-at, (1+r.IntN(40))*typ.BlockBytes())
+			got.PackFrom(src[at:at+piece], at)
+			at += piece
+		}
+		if !bytes.Equal(got.Data, want.Data) {
+			t.Errorf("%v: packed in pieces it differs", typ)
+		}
+		rows := make([]float32, n*k)
+		quant.Decode(rows, typ, src)
+		row := make([]float32, k)
+		for i := range n {
+			got.Row(row, i)
+			for j, x := range row {
+				if w := rows[i*k+j]; math.Float32bits(x) != math.Float32bits(w) {
+					t.Fatalf("%v: row %d, element %d: got %v, want %v", typ, i, j, x, w)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package cpu
+
+import (
+	"loadline/compile"
+	"loadline/graph"
+	"loadline/tensor/kernel"
+)
+
+// product is a matrix product of f32 rows with a packed weight, cut into tiles for the pool. Every element is one chain in ascending
+// order whatever the tiles, so a row's bits do not depend on the rows beside it. For block types the rows are rounded to eight bits
+// once, before the tiles.
+type product struct {
+	s       *Session
+	w       *packed
+	x, y    []float32
+	bias    []float32 // (n) added last, or nil
+	offsets []int32   // the rows of each matrix of w; nil where there is one
+	codes   []byte    // of x, for block types
+	rows    int
+	height  int // rows that are taken at a time
+	width   int // columns of a tile
+	across  int // tiles of a matrix
+}
+
+// The tiles: what a tile takes of a weight, and its rows at a time, each stay in L2 beside the other.
+const (
+	productCache = 256 << 10 // bytes of each
+	productSmall = 1 << 16   // multiply-adds below which a tile is not cut
+)
+
+// product computes y = x·wᵀ + bias. Where again, the product before it had the same rows.
+func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows int, again bool) {
+	if rows == 0 || w.n == 0 {
+		return
+	}
+	p := &s.prod
+	*p = product{s: s, w: w, x: x, y: y, bias: bias, offsets: offsets, rows: rows}
+	rowBytes := 4 * w.k
+	if !w.half() {
+		rowBytes = kernel.QuantizedLen(1, w.k)
+		p.codes = s.codes[:kernel.QuantizedLen(rows, w.k)]
+		if !again {
+			s.rounding = rounding{p.codes, x, w.k}
+			s.rows(rows, w.k, &s.rounding)
+		}
+	}
+	p.height = max(productCache/rowBytes&^7, 8)
+	most := productCache * w.n / max(w.bytes, 1) // columns whose weights fit
+	want := max(min(8*s.pool.Threads(), rows*w.n*w.k/productSmall), 1)
+	p.width = min(max(w.n/want, 1), max(most, 1))
+	if p.width > 3*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
+		p.width = roundUp(p.width, 4*kernel.QuantPanel)
+	}
+	p.width = roundUp(p.width, kernel.QuantPanel)
+	p.across = tiles(w.n, p.width)
+	s.pool.DoTask(w.experts*p.across, p)
+}
+
+// rounding is the rows of a product on their way to eight bits.
+type rounding struct {
+	codes []byte
+	x     []float32
+	k     int
+}
+
+func (r *rounding) do(s *Session, lo, hi, _ int) {
+	n := kernel.QuantizedLen(1, r.k)
+	s.set.QuantizeRows(r.codes[lo*n:hi*n], r.x[lo*r.k:hi*r.k], hi-lo, r.k, r.k)
+}
+
+// Run does tile i.
+func (p *product) Run(i, worker int) {
+	e, c0 := i/p.across, i%p.across*p.width
+	c1 := min(c0+p.width, p.w.n)
+	lo, hi := 0, p.rows
+	if p.offsets != nil {
+		lo, hi = int(p.offsets[e]), int(p.offsets[e+1])
+	}
+	if lo == hi {
+		return
+	}
+	whole, rest := p.w.panels(e), kernel.QuantWeights{}
+	if c1 > whole.N { // the rows after the last whole panel, as a panel
+		c := p.s.carver(worker)
+		n := p.w.n - whole.N
+		rest = kernel.QuantWeights{Type: p.w.t, N: n, K: p.w.k, Data: bytesOf(c.take(restElems(p.w.k)))}
+		clear(rest.Data)
+		rest.PackFrom(p.w.rest(e), 0)
+	}
+	for r := lo; r < hi; r += p.height {
+		end := min(r+p.height, hi)
+		if c0 < whole.N {
+			p.tile(whole, r, end, c0, min(c1, whole.N), 0)
+		}
+		if rest.N > 0 {
+			p.tile(rest, r, end, whole.N, p.w.n, whole.N)
+		}
+		if p.bias != nil {
+			for j := r; j < end; j++ {
+				y := p.y[j*p.w.n+c0 : j*p.w.n+c1]
+				p.s.set.Add(y, y, p.bias[c0:c1])
+			}
+		}
+	}
+}
+
+// tile makes rows r0 to r1 and columns c0 to c1 of y; w's first row is that of column base.
+func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int) {
+	n, k := p.w.n, p.w.k
+	c := kernel.RowMajor(p.y[r0*n+c0:(r1-1)*n+c1], r1-r0, c1-c0, n)
+	if p.codes == nil {
+		p.s.set.GemmHalf(c, rowMajor(p.x[r0*k:r1*k], r1-r0, k), w, c0-base)
+		return
+	}
+	lda := kernel.QuantizedLen(1, k)
+	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base)
+}
+
+// restElems is the workspace, in elements, of the rows after the last whole panel of f16 and bf16.
+func restElems(k int) int { return kernel.QuantPanel * k / 2 }
+
+// storedNeeds is the workspace of one thread, and the shared bytes of rounded rows, of a product of f32 rows with a weight in a
+// narrower type.
+func storedNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
+	x, w := in.In[0].Type, in.In[1].Type
+	if w.DType.Block() {
+		return 0, int64(kernel.QuantizedLen(x.Shape.Lead(b), x.Shape.Last()))
+	}
+	if w.Shape.Dims[w.Shape.N-2].N%kernel.QuantPanel != 0 {
+		worker = 4 * int64(takes(restElems(x.Shape.Last())))
+	}
+	return worker, 0
+}
+
+// sameRows tells whether the instruction before is a product with the same rows, which then are rounded already.
+func (b *binder) sameRows() bool {
+	if b.at == 0 {
+		return false
+	}
+	before := &b.x.Instrs[b.at-1]
+	return stores(before) && before.In[0] == b.in.In[0] && before.In[1].Type.DType.Block() && before.Out[0].Buffer != b.in.In[0].Buffer
+}
+
+// bindStored is a MatMul of f32 rows with a weight in a narrower type.
+func bindStored(b *binder) step {
+	x, w, bias, y := b.in32(0), b.weight(b.in.In[1]), b.in32(2), b.out32(0)
+	t, again := b.inType(0), b.sameRows()
+	return stepFunc(func(s *Session) error {
+		s.product(w, x, y, bias, nil, t.Shape.Lead(s.b), again)
+		return nil
+	})
+}
+
+// bindGroupedStored is a GroupedMatMul of such rows.
+func bindGroupedStored(b *binder) step {
+	x, w, offsets, y := b.in32(0), b.weight(b.in.In[1]), b.inInt(2), b.out32(0)
+	t, again := b.inType(0), b.sameRows()
+	return stepFunc(func(s *Session) error {
+		rows := t.Shape.Lead(s.b)
+		if err := checkOffsets(offsets, rows); err != nil {
+			return err
+		}
+		s.product(w, x, y, nil, offsets, rows, again)
+		return nil
+	})
+}

@@ -1,0 +1,217 @@
+package weights
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"loadline/model/safetensors"
+	"loadline/tensor/quant"
+)
+
+// tileRows is how many rows of a quantised layer are read at once: a multiple of what words hold of codes that lie down the rows.
+const tileRows = 32
+
+// layer is a linear layer of a quantised checkpoint, whose rows are made from several tensors.
+//
+//	tensors in the files ──load──▶ the tensors of a few rows, in the buffer of tiles ──row──▶ one row in float32
+type layer struct {
+	storage string
+	n, k    int
+	tile    int // rows that are loaded at once
+	buffer  int // bytes that load takes
+
+	// load reads what rows first to first+rows need into buf, and returns what widens one of them, counted from first.
+	load func(buf []byte, first, rows int) (row func(dst []float32, i int), err error)
+}
+
+// tiles is the rows of a quantised layer that are in memory: one tile of one layer, and one row widened.
+type tiles struct {
+	buf     []byte
+	wide    []float32
+	of      *layer
+	first   int
+	rows    int
+	decode  func(dst []float32, i int)
+	widened int // the row in wide; −1 if none
+	most    int // bytes of the largest tile
+	longest int // elements of the longest row
+}
+
+// fit makes room for the tiles of a layer.
+func (t *tiles) fit(l *layer) {
+	if l != nil {
+		t.most, t.longest = max(t.most, l.buffer), max(t.longest, l.k)
+	}
+}
+
+// bytes is what tiles hold.
+func (t *tiles) bytes() int { return t.most + 4*t.longest }
+
+// elems calls yield with n elements of a layer from element at on, row by row.
+func (t *tiles) elems(c *placed, at, n int, yield func([]float32)) error {
+	l := c.layer
+	for n > 0 {
+		row, col := at/l.k, at%l.k
+		if err := t.row(l, row); err != nil {
+			return fmt.Errorf("layer %q: %w", c.name, err)
+		}
+		k := min(n, l.k-col)
+		yield(t.wide[col : col+k])
+		at, n = at+k, n-k
+	}
+	return nil
+}
+
+// row widens a row.
+func (t *tiles) row(l *layer, row int) error {
+	if t.buf == nil {
+		t.buf, t.wide = make([]byte, t.most), make([]float32, t.longest) //mem:ok a few rows; in HeapBytes, which plans count
+	}
+	if t.of != l || row < t.first || row >= t.first+t.rows {
+		first := row / l.tile * l.tile
+		rows := min(l.tile, l.n-first)
+		t.of = nil
+		decode, err := l.load(t.buf[:l.buffer], first, rows)
+		if err != nil {
+			return err
+		}
+		t.of, t.first, t.rows, t.decode, t.widened = l, first, rows, decode, -1
+	}
+	if t.widened != row {
+		t.decode(t.wide[:l.k], row-t.first)
+		t.widened = row
+	}
+	return nil
+}
+
+// matches tells whether a target of a quantization_config names a layer: whole, or a pattern behind "re:".
+func matches(target, layer string) (bool, error) {
+	pattern, ok := strings.CutPrefix(target, "re:")
+	if !ok {
+		return target == layer || strings.HasSuffix(layer, "."+target), nil
+	}
+	re, err := regexp.Compile("^(?:" + pattern + ")")
+	if err != nil {
+		return false, fmt.Errorf("quantization_config: target %q: %w", target, err)
+	}
+	return re.MatchString(layer), nil
+}
+
+// layerFiles finds the tensors of a layer.
+type layerFiles struct {
+	*published
+	*layer
+	scheme *quant.Scheme
+	prefix string
+}
+
+func (f *layerFiles) build() error {
+	f.tile = min(tileRows, f.n)
+	switch f.scheme.Storage {
+	case "gptq":
+		return f.gptq()
+	case "awq":
+		return f.awq()
+	case "pack-quantized":
+		return f.packedInt()
+	case "int-quantized", "float-quantized":
+		return f.scaled()
+	case "nf4", "fp4":
+		return f.nf4()
+	}
+	return fmt.Errorf("layer %q: %s is not read", f.prefix, f.scheme.Storage)
+}
+
+// lines is a tensor of so many lines of bytes, of which a tile needs columns or lines.
+type lines struct {
+	name  string
+	typ   safetensors.DType
+	count int // lines
+	bytes int // of a line
+	read  func(p []byte, at int64) error
+}
+
+// want finds a tensor of the layer of one of the types, as lines of elems elements.
+func (f *layerFiles) want(name string, count, elems int, types ...safetensors.DType) (lines, error) {
+	name = f.prefix + name
+	i, ok := f.set.Tensor(name)
+	if !ok {
+		return lines{}, fmt.Errorf("tensor %q is missing", name)
+	}
+	for _, t := range types {
+		if t != i.DType {
+			continue
+		}
+		if w := int(t.Bytes()); count < 1 || elems < 1 || elems > math.MaxInt32/w || int64(count) > math.MaxInt64/int64(elems*w) || i.Bytes != int64(count)*int64(elems*w) {
+			return lines{}, fmt.Errorf("tensor %q: want %d × %d elements of %s, file has %v", name, count, elems, t, i.Shape)
+		}
+		return lines{name, t, count, elems * int(t.Bytes()), f.reader(name)}, nil
+	}
+	return lines{}, fmt.Errorf("tensor %q is %s: want %v", name, i.DType, types)
+}
+
+// optional is want of a tensor that need not be there.
+func (f *layerFiles) optional(name string, count, elems int, types ...safetensors.DType) (lines, error) {
+	if _, ok := f.set.Tensor(f.prefix + name); !ok {
+		return lines{}, nil
+	}
+	return f.want(name, count, elems, types...)
+}
+
+// plainTypes are the types of scales.
+func plainTypes() []safetensors.DType {
+	return []safetensors.DType{safetensors.F16, safetensors.BF16, safetensors.F32}
+}
+
+// width is the bytes of an element.
+func (l *lines) width() int { return int(l.typ.Bytes()) }
+
+// elems is p as plain elements.
+func (l *lines) elems(p []byte) quant.Elems { return quant.Elems{Type: elemType(l.typ), Data: p} }
+
+// filler fills a buffer piece by piece; after an error it does nothing.
+type filler struct {
+	buf []byte
+	err error
+}
+
+// take cuts n bytes off the buffer.
+func (b *filler) take(n int) []byte {
+	p := b.buf[:n:n]
+	b.buf = b.buf[n:]
+	return p
+}
+
+// columns reads n bytes of every line, from byte at of it on.
+func (b *filler) columns(l *lines, at, n int) []byte {
+	p := b.take(l.count * n)
+	if n == l.bytes {
+		return b.read(l, p, 0)
+	}
+	for i := range l.count {
+		b.read(l, p[i*n:(i+1)*n], int64(i)*int64(l.bytes)+int64(at))
+	}
+	return p
+}
+
+// span reads n bytes from byte at on; nil of a tensor that is not there.
+func (b *filler) span(l *lines, at int64, n int) []byte {
+	if l.read == nil {
+		return nil
+	}
+	return b.read(l, b.take(n), at)
+}
+
+// all reads the whole tensor; nil of one that is not there.
+func (b *filler) all(l *lines) []byte { return b.span(l, 0, l.count*l.bytes) }
+
+func (b *filler) read(l *lines, p []byte, at int64) []byte {
+	if b.err == nil {
+		b.err = l.read(p, at)
+	}
+	return p
+}
+
+func ceil(n, by int) int { return (n + by - 1) / by }
