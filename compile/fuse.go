@@ -9,8 +9,8 @@ type FuseOptions struct {
 	Chunk int // rows of logits held at once by the loss head; a multiple of 128. 0 leaves logits whole
 }
 
-// Fuse rewrites pairs that need not hold what lies between them: a matrix product whose only reader is a cross-entropy
-// becomes a HeadLoss, which holds logits for Chunk rows at a time. It must run before Train.
+// Fuse rewrites pairs that need not hold what lies between them: a matrix product whose only reader is a cross-entropy, or a
+// softcap whose only reader is one, becomes a HeadLoss, which holds logits for Chunk rows at a time. It must run before Train.
 func Fuse(g *graph.Graph, opts FuseOptions) *graph.Graph {
 	if opts.Chunk <= 0 {
 		return g
@@ -26,7 +26,7 @@ func Fuse(g *graph.Graph, opts FuseOptions) *graph.Graph {
 	for _, v := range g.Outputs {
 		readers[v]++
 	}
-	fused := map[int]bool{} // matrix products that go
+	fused := map[int]bool{} // matrix products that go, and softcaps
 	for i := range g.Ops {
 		if _, ok := g.Ops[i].Op.(graph.CrossEntropy); !ok || readers[g.Ops[i].Out[1]] > 0 {
 			continue
@@ -36,8 +36,15 @@ func Fuse(g *graph.Graph, opts FuseOptions) *graph.Graph {
 		if d < 0 || readers[l] != 1 {
 			continue
 		}
+		capped := d
+		if _, ok := g.Ops[d].Op.(graph.SoftCap); ok {
+			if l = g.Ops[d].In[0]; g.Values[l].Def < 0 || readers[l] != 1 {
+				continue
+			}
+			d = g.Values[l].Def
+		}
 		if _, ok := g.Ops[d].Op.(graph.MatMul); ok && len(g.Ops[d].In) == 2 {
-			fused[int(d)] = true
+			fused[int(d)], fused[int(capped)] = true, true
 		}
 	}
 	r := newRewriter(g)
@@ -50,6 +57,10 @@ func Fuse(g *graph.Graph, opts FuseOptions) *graph.Graph {
 			mm := &g.Ops[g.Values[n.In[0]].Def]
 			r.at(n)
 			head := graph.HeadLoss{Chunk: opts.Chunk, LossTerms: o.LossTerms}
+			if c, ok := mm.Op.(graph.SoftCap); ok {
+				head.Softcap = c.Cap
+				mm = &g.Ops[g.Values[mm.In[0]].Def]
+			}
 			r.to[n.Out[0]] = r.Apply(head, r.to[mm.In[0]], r.to[mm.In[1]], r.to[n.In[1]], r.to[n.In[2]])[0]
 			continue
 		}

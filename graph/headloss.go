@@ -10,10 +10,11 @@ import (
 
 // HeadLoss is a loss head that never holds rows × vocabulary logits: h (N,D), w (V,D), targets i32 (N), weight (1) →
 // loss (1), the same function as MatMul then CrossEntropy. It works through Chunk rows at a time, a multiple of 128; the
-// chunk changes no bit.
+// chunk changes no bit. With Softcap, logits x are Softcap·tanh(x/Softcap), as SoftCap in between makes them.
 type HeadLoss struct {
 	Chunk int
 	LossTerms
+	Softcap float64 // 0 leaves logits
 }
 
 // HeadLossGrad does loss and gradients in one pass over the chunks, so logits are made once: h, w, targets, weight, acc
@@ -21,15 +22,20 @@ type HeadLoss struct {
 type HeadLossGrad struct {
 	Chunk int
 	LossTerms
+	Softcap float64
 }
 
 func (HeadLoss) Kind() string        { return "headloss" }
 func (HeadLossGrad) Kind() string    { return "headloss_grad" }
-func (o HeadLoss) Attrs() string     { return headAttrs(o.Chunk, o.LossTerms) }
-func (o HeadLossGrad) Attrs() string { return headAttrs(o.Chunk, o.LossTerms) }
+func (o HeadLoss) Attrs() string     { return headAttrs(o) }
+func (o HeadLossGrad) Attrs() string { return headAttrs(HeadLoss(o)) }
 
-func headAttrs(chunk int, l LossTerms) string {
-	return strings.TrimSpace(fmt.Sprintf("chunk=%d %s", chunk, l.attrs()))
+func headAttrs(o HeadLoss) string {
+	s := fmt.Sprintf("chunk=%d %s", o.Chunk, o.attrs())
+	if o.Softcap != 0 {
+		s = strings.TrimSpace(s) + fmt.Sprintf(" softcap=%g", o.Softcap)
+	}
+	return strings.TrimSpace(s)
 }
 
 func (HeadLoss) Outputs(in []Type) []Type {

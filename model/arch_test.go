@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/compile"
 	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/device/ref"
@@ -59,14 +60,20 @@ func loadArch(t testing.TB, name string) archCase {
 // logitsAbs is the bound on |got−want| of logits in float32.
 const logitsAbs = 2e-4
 
-// Logits of a serving pass, in two chunks of every sequence, are those of transformers, on both devices.
+// Logits of serving passes are those of transformers, on both devices, and the same bits however sequences are cut.
 func TestArchitecturesServe(t *testing.T) {
 	for _, name := range arches(t) {
 		t.Run(name, func(t *testing.T) {
 			a := loadArch(t, name)
 			want, _ := a.want.F32("logits")
 			for _, dev := range []device.Device{ref.New(ref.F32), cpu.New(cpu.Options{Set: kernel.Best(), Threads: 2})} {
-				diff, at := golden.MaxDiff(a.serve(t, dev), want)
+				got := a.serve(t, dev, a.seq)
+				for _, chunk := range []int{1, 5} {
+					if !slices.Equal(a.serve(t, dev, chunk), got) {
+						t.Errorf("%s: other logits in chunks of %d tokens", dev.Name(), chunk)
+					}
+				}
+				diff, at := golden.MaxDiff(got, want)
 				if !(diff <= logitsAbs) {
 					t.Errorf("%s: logit %d is off by %.3g, want at most %.1g", dev.Name(), at, diff, logitsAbs)
 				}
@@ -76,8 +83,8 @@ func TestArchitecturesServe(t *testing.T) {
 	}
 }
 
-// serve is the logits of all tokens.
-func (a archCase) serve(t *testing.T, dev device.Device) []float32 {
+// serve is the logits of all tokens, of every sequence chunk tokens in a pass.
+func (a archCase) serve(t *testing.T, dev device.Device, chunk int) []float32 {
 	o := PassOptions{Name: "pass", MaxRows: a.seqs * a.seq, MaxOuts: a.seqs * a.seq, MaxSeqs: a.seqs, BlockSize: 4, Context: a.seq}
 	o.Blocks = a.seqs * o.TableWidth()
 	g, err := PassGraph(a.c, o)
@@ -92,10 +99,10 @@ func (a archCase) serve(t *testing.T, dev device.Device) []float32 {
 	}
 	r.ints(TableInput, table...)
 	out := make([]float32, len(a.tokens)*a.c.VocabSize)
-	for _, chunk := range [][2]int{{0, 5}, {5, a.seq}} {
+	for from := 0; from < a.seq; from += chunk {
 		var ids, positions, sequences, slots, rows []int32
 		for s := range a.seqs {
-			for p := chunk[0]; p < chunk[1]; p++ {
+			for p := from; p < min(from+chunk, a.seq); p++ {
 				ids = append(ids, a.tokens[s*a.seq+p])
 				positions, sequences = append(positions, int32(p)), append(sequences, int32(s))
 				slots = append(slots, table[s*o.TableWidth()+p/4]*4+int32(p%4))
@@ -122,7 +129,7 @@ func TestArchitecturesTrain(t *testing.T) {
 	for _, name := range arches(t) {
 		t.Run(name, func(t *testing.T) {
 			a := loadArch(t, name)
-			for _, o := range []TrainOptions{{Name: "flash"}, {Name: "standard", Standard: true}} {
+			for _, o := range []TrainOptions{{Name: "flash"}, {Name: "standard", Standard: true}, {Name: "fused"}} {
 				for _, dev := range []device.Device{ref.New(ref.F32), cpu.New(cpu.Options{Set: kernel.Best(), Threads: 2})} {
 					a.train(t, dev, o)
 				}
@@ -136,6 +143,12 @@ func (a archCase) train(t *testing.T, dev device.Device, o TrainOptions) {
 	g, err := TrainGraph(a.c, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Name == "fused" {
+		g = compile.Fuse(g, compile.FuseOptions{Chunk: 128})
+		if slices.ContainsFunc(g.Ops, func(n graph.Node) bool { return n.Op.Kind() == "crossentropy" }) {
+			t.Error("the loss head is not fused")
+		}
 	}
 	b := graph.Edit(g)
 	grads := b.Differentiate(nil, nil)

@@ -25,7 +25,7 @@ import (
 // benchCostFlags are those of bench cost.
 type benchCostFlags struct {
 	machine, write string
-	repeat         int
+	repeat, passes int
 	kinds          bool
 }
 
@@ -34,8 +34,9 @@ func (a *app) benchCostCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cost",
 		Short: "Compare modelled step times with measured ones",
-		Long: `bench cost measures this machine as recompute auto does, models the step time of twenty settings by it, and measures them: models,
-recompute policies, kinds of attention, precisions and threads. What is compared with the model, which knows of nothing else that runs, is the
+		Long: `bench cost measures this machine as recompute auto does, models the step time of twenty settings by it, and measures them. The settings differ in
+model, recompute policy, kind of attention, precision and threads. All that is done in several passes, so that what changes on a shared machine from minute to
+minute meets both sides: of an instruction's modelled times too, one of each pass, what counts is the one that a third are below. What is compared with the model, which knows of nothing else that runs, is the
 step undisturbed: of each instruction what a third of its times are below. The median of whole steps stands beside it.`,
 		Example: `  loadline bench cost
   loadline bench cost --repeat 9 --json
@@ -47,7 +48,8 @@ step undisturbed: of each instruction what a third of its times are below. The m
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` to model with, as train has it")
 	f.StringVar(&b.write, "write", "", "write the machine, measured with the most threads, to `FILE`, for --machine")
 	f.BoolVar(&b.kinds, "kinds", false, "show for each setting which kinds of operation take other than modelled, largest difference first")
-	f.IntVar(&b.repeat, "repeat", 5, "least `N` measured steps of each setting")
+	f.IntVar(&b.repeat, "repeat", 3, "least `N` measured steps of each setting in a pass")
+	f.IntVar(&b.passes, "passes", 4, "`N` passes over all settings, each with a measurement of the machine where --machine is again")
 	return c
 }
 
@@ -112,41 +114,45 @@ const costBound = 0.15
 
 // benchCost is the verb.
 func (a *app) benchCost(b *benchCostFlags) error {
-	if b.repeat < 1 {
-		return usage("--repeat 5", "--repeat %d: want at least 1", b.repeat)
+	if b.repeat < 1 || b.passes < 1 {
+		return usage("--repeat 3 --passes 4", "--repeat %d, --passes %d: want at least 1", b.repeat, b.passes)
 	}
+	all, most := costSettings(), a.computeThreads(1)
+	runs := make([]costRun, len(all))
+	bar := a.newProgress("setting", int64(b.passes*len(all)), 0)
+	defer bar.close()
 	machines := map[int]cost.Machine{}
-	most := a.computeThreads(1)
-	for _, n := range []int{1, most} {
-		if _, ok := machines[n]; ok {
-			continue
+	for pass := range b.passes {
+		for _, n := range []int{1, most} {
+			if pass > 0 && b.machine != measureNow {
+				continue
+			}
+			var err error
+			if machines[n], err = a.machine(b.machine, n, true); err != nil {
+				return err
+			}
 		}
-		m, err := a.machine(b.machine, n, true)
-		if err != nil {
-			return err
+		for i := range all {
+			begin, s := time.Now(), &all[i]
+			if s.threads == 0 {
+				s.threads = most
+			}
+			if err := runs[i].add(s, machines[s.threads], b); err != nil {
+				return fmt.Errorf("%s: %w", s, err)
+			}
+			bar.set(int64(pass*len(all)+i+1), time.Since(begin), s.String(), "")
 		}
-		machines[n] = m
 	}
 	if b.write != "" {
 		if err := probe.Store(b.write, &probe.File{Key: probeKey(most), Machine: machines[most]}); err != nil {
 			return advise(err, "name a file that can be written with --write")
 		}
 	}
-	all := costSettings()
-	bar := a.newProgress("setting", int64(len(all)), 0)
-	defer bar.close()
 	results := []costResult{}
 	rows := [][]string{{"setting", "threads", "modelled", "measured", "error", "median"}}
 	within, worst, sum := 0, 0.0, 0.0
-	for i, s := range all {
-		begin := time.Now()
-		if s.threads == 0 {
-			s.threads = most
-		}
-		r, err := s.measure(machines[s.threads], b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s, err)
-		}
+	for i := range all {
+		r := runs[i].result(&all[i], b.kinds)
 		results = append(results, r)
 		rows = append(rows, []string{r.Test, fmt.Sprint(r.Threads), milliseconds(r.Modelled), milliseconds(r.Measured), fmt.Sprintf("%+.1f%%", 100*r.Error), milliseconds(r.Median)})
 		for _, k := range r.Kinds[:min(4, len(r.Kinds))] {
@@ -156,7 +162,6 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		if worst, sum = max(worst, e), sum+e; e <= costBound {
 			within++
 		}
-		bar.set(int64(i+1), time.Since(begin), fmt.Sprintf("%s %+.1f%%", r.Test, 100*r.Error), "")
 	}
 	table(a.text(), rows)
 	fmt.Fprintf(a.text(), "within %.0f%%: %d of %d; mean error %.1f%%, largest %.1f%%\n", 100*costBound, within, len(all), 100*sum/float64(len(all)), 100*worst)
@@ -193,61 +198,85 @@ func (s costSetting) options(m cost.Machine) (train.Options, error) {
 	return o, err
 }
 
-// measure models and measures the setting.
-func (s costSetting) measure(m cost.Machine, b *benchCostFlags) (r costResult, err error) {
+// costRun is a setting in all passes.
+type costRun struct {
+	times     probe.Times
+	modelled  probe.Times // one step of each pass
+	kinds     []string    // of each instruction
+	described float64
+}
+
+// add models and measures the setting once more.
+func (x *costRun) add(s *costSetting, m cost.Machine, b *benchCostFlags) (err error) {
 	o, err := s.options(m)
 	if err != nil {
-		return r, err
+		return err
 	}
-	described := o
-	described.Machine = cost.Laptop2()
 	dev := cpu.New(cpu.Options{Threads: s.threads, Set: kernel.Best()})
-	plain, err := train.Compile(described, dev, train.FixedBytes{})
-	if err != nil {
-		return r, err
+	if x.kinds == nil {
+		described := o
+		described.Machine = cost.Laptop2()
+		plain, err := train.Compile(described, dev, train.FixedBytes{})
+		if err != nil {
+			return err
+		}
+		x.described = plain.Seconds()
 	}
 	rig, err := probe.Open(dev, os.TempDir(), o)
 	if err != nil {
-		return r, err
+		return err
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
-	if _, err := rig.Step(0); err != nil {
-		return r, err
+	var modelled []float64
+	x.kinds = x.kinds[:0]
+	if err := rig.Watch(0, func(_ *compile.Program, in *compile.Instr, _ time.Duration) { // the first step, which is not counted
+		modelled, x.kinds = append(modelled, in.Seconds), append(x.kinds, kindOf(in))
+	}); err != nil {
+		return err
 	}
-	var times probe.Times
-	for begin := time.Now(); len(times.Steps) < b.repeat || time.Since(begin) < time.Second; {
-		if err := times.Add(rig, 0); err != nil {
-			return r, err
+	x.modelled.AddStep(modelled)
+	for begin, n := time.Now(), 0; n < b.repeat || time.Since(begin) < time.Second; n++ {
+		if err := x.times.Add(rig, 0); err != nil {
+			return err
 		}
 	}
-	r = costResult{Test: s.String(), Threads: s.threads, Modelled: rig.Job(0).Seconds(), Measured: times.Undisturbed(), Median: middle(times.Steps)}
-	r.Error, r.Described = r.Modelled/r.Measured-1, plain.Seconds()/r.Measured-1
-	if b.kinds {
-		r.Kinds, err = byKind(rig)
+	return nil
+}
+
+// kindOf is the kind and type of an operation, as rates have it.
+func kindOf(in *compile.Instr) string {
+	var types []graph.Type
+	for _, o := range slices.Concat(in.In, in.Out) {
+		types = append(types, o.Type)
 	}
-	return r, err
+	return cost.Key{Kind: in.Op.Kind(), Type: cost.TypeOf(types...)}.String()
+}
+
+// result is what all passes say.
+func (x *costRun) result(s *costSetting, kinds bool) costResult {
+	r := costResult{Test: s.String(), Threads: s.threads, Modelled: x.modelled.Undisturbed(), Measured: x.times.Undisturbed(), Median: middle(x.times.Steps)}
+	r.Error, r.Described = r.Modelled/r.Measured-1, x.described/r.Measured-1
+	if kinds {
+		r.Kinds = x.byKind()
+	}
+	return r
 }
 
 // byKind is the time of a step by kind of operation.
-func byKind(rig *probe.Rig) ([]kindResult, error) {
-	var all []kindResult
-	err := rig.Watch(0, func(_ *compile.Program, in *compile.Instr, d time.Duration) {
-		var types []graph.Type
-		for _, o := range slices.Concat(in.In, in.Out) {
-			types = append(types, o.Type)
-		}
-		key := cost.Key{Kind: in.Op.Kind(), Type: cost.TypeOf(types...)}.String()
+func (x *costRun) byKind() (all []kindResult) {
+	modelled, measured := x.modelled.Instrs(), x.times.Instrs()
+	for j, key := range x.kinds {
 		i := slices.IndexFunc(all, func(k kindResult) bool { return k.Kind == key })
 		if i < 0 {
 			i, all = len(all), append(all, kindResult{Kind: key})
 		}
-		all[i].Modelled += in.Seconds
-		all[i].Measured += d.Seconds()
-	})
+		all[i].Modelled += modelled[j]
+		all[i].Measured += measured[j]
+	}
 	slices.SortStableFunc(all, func(x, y kindResult) int {
 		return cmp.Compare(math.Abs(y.Modelled-y.Measured), math.Abs(x.Modelled-x.Measured))
 	})
-	return all, err
+	return all
 }
 
 // middle is the median.

@@ -115,7 +115,7 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 	if err != nil {
 		return none, fmt.Errorf("machine: %w", err)
 	}
-	a.say("measuring this machine, once: a few seconds\n")
+	a.say("measuring this machine: a few seconds\n")
 	ctx, stop := context.WithTimeout(context.Background(), probeLimit)
 	defer stop()
 	c := exec.CommandContext(ctx, self)

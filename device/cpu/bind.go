@@ -242,9 +242,9 @@ func (b *binder) op() step {
 	case graph.GroupedMatMulDW:
 		return bindGroupedDW(b)
 	case graph.HeadLoss:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, false)
+		return bindHeadLoss(b, o, false)
 	case graph.HeadLossGrad:
-		return bindHeadLoss(b, o.Chunk, o.LossTerms, true)
+		return bindHeadLoss(b, graph.HeadLoss(o), true)
 	case graph.KVAppend:
 		return bindKVAppend(b)
 	case graph.KVCopy:
@@ -344,9 +344,9 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0
 	case graph.HeadLoss:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, o, b), 0
 	case graph.HeadLossGrad:
-		return headNeeds(in, o.Chunk, b), 0
+		return headNeeds(in, graph.HeadLoss(o), b), 0
 	case graph.CrossEntropy:
 		return 4 * pieceElems, 0
 	case graph.RMSNormGrad, graph.LayerNormGrad:

@@ -9,15 +9,20 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// headNeeds is a thread's workspace for the three products of a chunk.
-func headNeeds(in *compile.Instr, chunk int, b graph.Bounds) int64 {
-	n, d, v := min(chunk, in.In[0].Type.Shape.Lead(b)), in.In[0].Type.Shape.Last(), in.In[1].Type.Shape.Dims[0].N
-	return max(gemmScratch(in, n, v, d), gemmScratch(in, n, d, v), gemmScratch(in, v, d, n))
+// headNeeds is a thread's workspace for the three products of a chunk, and with a softcap for its slopes in a row.
+func headNeeds(in *compile.Instr, o graph.HeadLoss, b graph.Bounds) int64 {
+	n, d, v := min(o.Chunk, in.In[0].Type.Shape.Lead(b)), in.In[0].Type.Shape.Last(), in.In[1].Type.Shape.Dims[0].N
+	slopes := int64(0)
+	if o.Softcap > 0 {
+		slopes = 4 * int64(takes(v))
+	}
+	return max(gemmScratch(in, n, v, d), gemmScratch(in, n, d, v), gemmScratch(in, v, d, n), slopes)
 }
 
 // bindHeadLoss works chunk by chunk: logits, softmax, then dw (which reads the chunk's rows of h) before dh, which may lie
 // in their place. The gradients of logits take part in both as the type of h. With grad false it makes the loss alone.
-func bindHeadLoss(b *binder, chunk int, terms graph.LossTerms, grad bool) step {
+func bindHeadLoss(b *binder, o graph.HeadLoss, grad bool) step {
+	chunk, terms, limit := o.Chunk, o.LossTerms, float32(o.Softcap)
 	h, w, targets, weight, scratch := b.inF(0), b.inF(1), b.inInt(2), b.in32(3), b.scratch32()
 	t := b.inType(0)
 	d, v := t.Shape.Last(), b.inType(1).Shape.Dims[0].N
@@ -39,13 +44,23 @@ func bindHeadLoss(b *binder, chunk int, terms graph.LossTerms, grad bool) step {
 		logits, losses = scratch[:top*v], scratch[top*v:]
 	}
 	var base int // the chunk's first row
-	soft := fn(func(s *Session, lo, hi, _ int) {
+	soft := fn(func(s *Session, lo, hi, worker int) {
 		for r := lo; r < hi; r++ {
 			row, k := logits[r*v:(r+1)*v], targets[base+r]
 			if k < 0 {
 				losses[base+r] = 0
 				clear(row)
 				continue
+			}
+			c := s.carver(worker)
+			var slopes []float32
+			if limit > 0 {
+				slopes = c.take(v)
+				s.set.SoftCap(row, row, 1, limit)
+				for j, y := range row {
+					t := y / limit
+					slopes[j] = 1 - float32(t*t)
+				}
 			}
 			at, all := float64(row[k]), 0.0
 			if terms.Smoothing != 0 {
@@ -56,6 +71,9 @@ func bindHeadLoss(b *binder, chunk int, terms graph.LossTerms, grad bool) step {
 			losses[base+r] = rowLoss(terms, lse, at, all, v)
 			if grad {
 				s.lossGrad(terms, row, k, weight[0], lse)
+				if limit > 0 {
+					s.set.Mul(row, row, slopes)
+				}
 				if h.t == dtype.F16 { // the products round to bf16 themselves
 					for j, v := range row {
 						row[j] = dtype.FromF16(dtype.ToF16(v))

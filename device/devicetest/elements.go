@@ -66,7 +66,7 @@ var elementCases = []opCase{
 		const heads = 3
 		rows := r.args.Rows
 		dy, x := r.f("dy", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n)), r.f("x", r.noise(rows*heads*n), graph.R(1), graph.D(heads*n))
-		stat := r.f("rstd", r.positive(rows*heads), graph.R(1), graph.D(heads))
+		stat := r.f32("rstd", r.positive(rows*heads), graph.R(1), graph.D(heads))
 		d := r.Apply(graph.RMSNormGrad{}, dy, x, stat, r.f("w", r.noise(n), graph.D(n)), r.acc("acc", rows*heads*n, graph.R(1), graph.D(heads*n)), r.acc("accW", n, graph.D(n)))
 		r.check(d[0], tolerance{top: float64(2*n) + 32, why: "a mean over the head, then a difference"})
 		r.check(d[1], sums(2*heads*rows+1))

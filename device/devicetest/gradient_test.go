@@ -178,6 +178,9 @@ var gradients = []struct {
 	{"headloss with terms", func(p *tape) {
 		p.SetLoss(p.Apply(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms}, p.param("x", 5, 3), p.param("w", 6, 3), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.F(graph.D(1))))[0])
 	}},
+	{"headloss with a softcap", func(p *tape) {
+		p.SetLoss(p.Apply(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms, Softcap: 0.75}, p.param("x", 5, 3), p.param("w", 6, 3), p.i("targets", []int32{1, -1, 5, 0, -7}, graph.D(5)), p.input("weight", []float64{0.3}, graph.F(graph.D(1))))[0])
+	}},
 	{"headloss", func(p *tape) {
 		const n = 300 // three chunks
 		targets := p.ints(n, 5)

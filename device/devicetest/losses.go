@@ -76,9 +76,17 @@ var lossCases = []opCase{
 		d := r.Apply(graph.CrossEntropyGrad{LossTerms: lossTerms}, l, tg, r.f("weight", []float64{0.25}, graph.D(1)), r.f("lse", rounded32(lse), graph.R(1)))
 		r.check(d[0], tolerance{rel: 32, abs: 32, why: "an exp of a rounded difference, less a share, less most of one at the target"})
 	}},
-	{name: "headloss with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, n, 5, r.args.Rows, false) }},
-	{name: "headloss_grad with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, n, 5, r.args.Rows, true) }},
-	{name: "headloss_grad chunks with terms", build: func(r *rig, n int) { r.headLossOf(lossTerms, 3, 7, 10*n, true) }},
+	{name: "headloss with terms", build: func(r *rig, n int) {
+		r.headLossOf(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms}, n, 5, r.args.Rows, false)
+	}},
+	{name: "headloss_grad with terms", build: func(r *rig, n int) {
+		r.headLossOf(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms}, n, 5, r.args.Rows, true)
+	}},
+	{name: "headloss_grad chunks with terms", build: func(r *rig, n int) { r.headLossOf(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms}, 3, 7, 10*n, true) }},
+	{name: "headloss with a softcap", build: func(r *rig, n int) { r.headLossOf(graph.HeadLoss{Chunk: 128, Softcap: 1.5}, n, 5, r.args.Rows, false) }},
+	{name: "headloss_grad chunks with a softcap", build: func(r *rig, n int) {
+		r.headLossOf(graph.HeadLoss{Chunk: 128, LossTerms: lossTerms, Softcap: 1.5}, 3, 7, 10*n, true)
+	}},
 	{name: "headloss", build: func(r *rig, n int) { r.headLoss(n, 5, r.args.Rows, false) }},
 	{name: "headloss vocabulary", build: func(r *rig, n int) { r.headLoss(6, n, r.args.Rows, false) }},
 	{name: "headloss chunks", build: func(r *rig, n int) { r.headLoss(3, 7, 10*n, false) }},
@@ -99,9 +107,11 @@ func rounded32(x []float64) []float64 {
 }
 
 // headLoss is a head of width d and v classes over rows: those of the run, or a fixed number.
-func (r *rig) headLoss(d, v, rows int, grad bool) { r.headLossOf(graph.LossTerms{}, d, v, rows, grad) }
+func (r *rig) headLoss(d, v, rows int, grad bool) {
+	r.headLossOf(graph.HeadLoss{Chunk: 128}, d, v, rows, grad)
+}
 
-func (r *rig) headLossOf(terms graph.LossTerms, d, v, rows int, grad bool) {
+func (r *rig) headLossOf(head graph.HeadLoss, d, v, rows int, grad bool) {
 	n := graph.R(1)
 	if rows != r.args.Rows {
 		n = graph.D(rows)
@@ -114,10 +124,10 @@ func (r *rig) headLossOf(terms graph.LossTerms, d, v, rows int, grad bool) {
 	targets, weight := r.i("targets", r.targets(rows, v), n), r.f("weight", []float64{0.25}, graph.D(1))
 	loss := lossTolerance(rows, v, d)
 	if !grad {
-		r.check(r.Apply(graph.HeadLoss{Chunk: 128, LossTerms: terms}, hv, w, targets, weight)[0], loss)
+		r.check(r.Apply(head, hv, w, targets, weight)[0], loss)
 		return
 	}
-	o := r.Apply(graph.HeadLossGrad{Chunk: 128, LossTerms: terms}, hv, w, targets, weight, r.accW("acc", v*d, graph.D(v), graph.D(d)))
+	o := r.Apply(graph.HeadLossGrad(head), hv, w, targets, weight, r.accW("acc", v*d, graph.D(v), graph.D(d)))
 	back := float64(v+2*d) + 64
 	r.check(o[0], tolerance{rel: 8, abs: back * 4, top: back, half: 4, why: "dlogits to (4d+64) ulp, then a sum over classes"})
 	r.check(o[1], tolerance{rel: 8, abs: back * 4 * math.Sqrt(float64(rows)), top: back + float64(rows), half: 4, why: "dlogits to (4d+64) ulp, then a sum over rows"})

@@ -1,11 +1,23 @@
 package ref
 
-import "loadline/graph"
+import (
+	"math"
 
-// headRow is the logits of a row, rounded as MatMul rounds them.
-func headRow[T real](logits, h []T, w *view[T]) {
+	"loadline/graph"
+)
+
+// headRow is the logits of a row, rounded as MatMul and SoftCap round them, and the slopes of the softcap where slopes is not nil.
+func headRow[T real](logits, h []T, w *view[T], softcap float64, slopes []float64) {
 	for j := range logits {
-		logits[j] = T(dot(h, w.row(j)))
+		x := T(dot(h, w.row(j)))
+		if softcap > 0 {
+			x = T(softcap * math.Tanh(float64(x)/softcap))
+			if slopes != nil {
+				t := float64(x) / softcap
+				slopes[j] = 1 - float64(t*t)
+			}
+		}
+		logits[j] = x
 	}
 }
 
@@ -21,7 +33,7 @@ func headLoss[T real](c *call[T], o graph.HeadLoss) error {
 		if err != nil {
 			return err
 		}
-		headRow(logits, h.row(r), w)
+		headRow(logits, h.row(r), w, o.Softcap, nil)
 		sum += rowLoss(o.LossTerms, logits, t, logSumExp(logits))
 	}
 	loss.f[0] = T(sum * float64(weight.f[0]))
@@ -32,8 +44,9 @@ func headLossGrad[T real](c *call[T], o graph.HeadLossGrad) error {
 	h, w, targets, weight, acc := &c.in[0], &c.in[1], &c.in[2], &c.in[3], c.opt(4)
 	dh, dw, loss := &c.out[0], &c.out[1], &c.out[2]
 	d := h.last()
-	logits := make([]T, w.rows()) //mem:ok ref is the definition: it is clear before it is small
-	back := make([]float64, d)    //mem:ok ref is the definition: it is clear before it is small
+	logits := make([]T, w.rows())       //mem:ok ref is the definition: it is clear before it is small
+	back := make([]float64, d)          //mem:ok ref is the definition: it is clear before it is small
+	slopes := make([]float64, w.rows()) //mem:ok ref is the definition: it is clear before it is small
 	total := newTotal(len(dw.f), acc.f)
 	var sum float64
 	for r := range h.rows() {
@@ -43,7 +56,7 @@ func headLossGrad[T real](c *call[T], o graph.HeadLossGrad) error {
 			total.next()
 			continue
 		}
-		headRow(logits, row, w)
+		headRow(logits, row, w, o.Softcap, slopes)
 		lse := logSumExp(logits)
 		at, err := index("target", t, len(logits))
 		if err != nil {
@@ -52,6 +65,11 @@ func headLossGrad[T real](c *call[T], o graph.HeadLossGrad) error {
 		sum += rowLoss(o.LossTerms, logits, at, lse)
 		if err := lossGrad(o.LossTerms, logits, logits, t, float64(weight.f[0]), float64(T(lse))); err != nil {
 			return err
+		}
+		for j := range logits {
+			if o.Softcap > 0 {
+				logits[j] = T(float64(logits[j]) * slopes[j])
+			}
 		}
 		roundTo(h.typ.DType, logits) // as the gradient of any activation
 		clear(back)

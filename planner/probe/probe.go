@@ -72,8 +72,12 @@ func settings() (out []setting) {
 		add(model.GPT2, 256, 1, 4, 4, 1024, 512, 8, 128, p, "flash")
 		add(model.Mixtral, 256, 1, 4, 2, 512, 512, 1, 256, p, "flash")
 		add(geglu, 256, 1, 4, 4, 768, 512, 4, 128, p, "flash")
-		add(model.Llama, 256, 1, 4, 4, 768, 256, 32, 128, p, "flash") // rows that no cache near a core holds
+		add(model.Llama, 256, 1, 4, 4, 768, 256, 32, 128, p, "flash")   // rows that no cache near a core holds
+		add(model.Llama, 128, 1, 4, 2, 384, 512, 8, 256, p, "standard") // nor such scores
 		add(model.Llama, 1024, 1, 16, 16, 2816, 1024, 1, 256, p, "flash")
+		if p == "bf16" { // tiles are so fast that packing and products tell apart at many rows alone
+			add(model.Llama, 768, 1, 12, 12, 2048, 1024, 2, 512, p, "flash")
+		}
 	}
 	for _, optimizer := range []compile.Optimizer{compile.SGD, compile.Lion, compile.Adafactor} {
 		for _, d := range []int{128, 256} {

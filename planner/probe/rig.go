@@ -120,23 +120,43 @@ type Times struct {
 
 // Add makes a step of setting i and adds its times.
 func (t *Times) Add(r *Rig, i int) error {
-	begin, at := time.Now(), 0
-	err := r.Watch(i, func(_ *compile.Program, _ *compile.Instr, d time.Duration) {
-		if len(t.Steps) == 0 {
-			t.instrs = append(t.instrs, nil)
-		}
-		t.instrs[at] = append(t.instrs[at], d.Seconds())
-		at++
-	})
-	t.Steps = append(t.Steps, time.Since(begin).Seconds())
-	return err
+	var step []float64
+	begin := time.Now()
+	err := r.Watch(i, func(_ *compile.Program, _ *compile.Instr, d time.Duration) { step = append(step, d.Seconds()) })
+	if err != nil {
+		return err
+	}
+	t.AddStep(step)
+	t.Steps[len(t.Steps)-1] = time.Since(begin).Seconds()
+	return nil
 }
 
-// Undisturbed is a step's seconds if nothing else ran: of every instruction what a third of its times are below. Something
-// that takes the processor away for a moment meets a few instructions of a step, and seldom the same ones of the next.
-func (t *Times) Undisturbed() (sum float64) {
+// AddStep adds a step whose instructions took so long.
+func (t *Times) AddStep(instrs []float64) {
+	if len(t.Steps) == 0 {
+		t.instrs = make([][]float64, len(instrs))
+	}
+	var sum float64
+	for i, s := range instrs {
+		t.instrs[i] = append(t.instrs[i], s)
+		sum += s
+	}
+	t.Steps = append(t.Steps, sum)
+}
+
+// Instrs is, of every instruction, what a third of its times are below. Something that takes the processor away for a moment meets
+// a few instructions of a step, and seldom the same ones of the next.
+func (t *Times) Instrs() (out []float64) {
 	for _, x := range t.instrs {
-		sum += undisturbed(slices.Clone(x))
+		out = append(out, undisturbed(slices.Clone(x)))
+	}
+	return out
+}
+
+// Undisturbed is a step's seconds if nothing else ran: the sum of Instrs.
+func (t *Times) Undisturbed() (sum float64) {
+	for _, s := range t.Instrs() {
+		sum += s
 	}
 	return sum
 }

@@ -150,7 +150,8 @@ func (p *problem) tiles(f func(r0, r1 int, ws []float32)) {
 		f(0, p.m, p.ws[0])
 		return
 	}
-	const step = 96 // whole tiles of every set, and even shares of the shapes here
+	const tile = 12 // the rows of the largest micro-kernel
+	step := (p.m/(2*p.threads) + tile - 1) / tile * tile
 	p.pool.DoTask((p.m+step-1)/step, task(func(i, w int) { f(i*step, min((i+1)*step, p.m), p.ws[w]) }))
 }
 
@@ -256,7 +257,7 @@ func (p *problem) measure(rounds int) {
 	took := make([][]float64, len(sides))
 	for range rounds {
 		for i, f := range sides {
-			time.Sleep(30 * time.Millisecond) // OpenBLAS's threads spin for about that long after a call
+			time.Sleep(200 * time.Millisecond) // OpenBLAS's threads spin for 2²⁸ cycles after a call
 			f()
 			best := math.Inf(1)
 			for range 3 {
