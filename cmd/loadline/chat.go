@@ -171,8 +171,8 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	o := serve.Options{
-		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
-		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(), KVTypes: kv,
+		Config: x.model.Config, KVTypes: kv, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
+		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
