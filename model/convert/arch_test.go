@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/mem/arena"
+	"loadline/model/gguf"
 	"loadline/model/safetensors"
+	"loadline/tensor/quant"
 )
 
 const archDir = "../testdata/arch"
@@ -93,5 +96,69 @@ func TestArchitectures(t *testing.T) {
 			}
 			sameWeights(t, x.name+" "+what, got, want)
 		}
+	}
+}
+
+// TestTurnedBias has biases of queries and keys, whose elements llama.cpp has in another order too.
+func TestTurnedBias(t *testing.T) {
+	dir := directory(t, "dense", quant.F32)
+	set, err := safetensors.OpenSet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	var c map[string]any
+	body, err := os.ReadFile(filepath.Join(dir, configName))
+	if err := errors.Join(err, json.Unmarshal(body, &c)); err != nil {
+		t.Fatal(err)
+	}
+	c["attention_bias"] = true
+	if body, err = json.Marshal(c); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	write(t, filepath.Join(out, configName), body)
+	infos := set.Tensors()
+	for _, i := range set.Tensors() {
+		if base, ok := strings.CutSuffix(i.Name, "_proj.weight"); ok && strings.Contains(i.Name, "self_attn") {
+			infos = append(infos, safetensors.Info{Name: base + "_proj.bias", DType: safetensors.F32, Shape: i.Shape[:1]})
+		}
+	}
+	w, err := safetensors.Create(filepath.Join(out, safetensors.ModelName), infos, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range w.Tensors() {
+		p := make([]byte, i.Bytes)
+		if _, ok := set.Tensor(i.Name); ok {
+			err = set.ReadInto(i.Name, p)
+		} else {
+			for k := range arena.F32(p) {
+				arena.F32(p)[k] = float32(k) / 8
+			}
+		}
+		if err := errors.Join(err, w.Write(i.Name, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, back := filepath.Join(out, "model.gguf"), filepath.Join(out, "back")
+	convert(t, out, file, GGUF, "")
+	same(t, "as GGUF", open(t, file), open(t, out))
+	convert(t, file, back, Safetensors, "")
+	same(t, "and back", open(t, back), open(t, out))
+	f, err := gguf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := make([]byte, 64*4)
+	if err := f.ReadInto("blk.0.attn_q.bias", p); err != nil {
+		t.Fatal(err)
+	}
+	if x := arena.F32(p); x[0] != 0 || x[1] != 1 || x[2] != 1./8 || x[16] != 2 { // halves of heads of 16 in turns
+		t.Errorf("got %v …, want halves of heads in turns", x[:4])
 	}
 }
