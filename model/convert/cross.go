@@ -266,7 +266,10 @@ func wideShape(shape []int) (wide []int64) {
 func (x *crossing) inGGUF() (all []*tensor, err error) {
 	stacks := map[string][]*matrix{}
 	for _, c := range x.order {
-		at, err := weights.PlaceInGGUF(x.Config, c.Name)
+		at, err := weights.PlaceInGGUF(x.Config, c)
+		if err == nil && at.Stacked {
+			err = fmt.Errorf("tensor %q holds several projections of experts, which are not taken apart here", c.Name)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("convert: %w", err)
 		}

@@ -94,6 +94,20 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
+// TokenizerJSON is the tokenizer of a GGUF file as a tokenizer.json.
+func TokenizerJSON(path string) ([]byte, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	defer f.Close() // read only
+	body, err := tokenizerFile(f.Meta())
+	if err != nil {
+		return nil, fmt.Errorf("convert: %s: %w", path, err)
+	}
+	return body, nil
+}
+
 // tokenizerFile makes a tokenizer.json of a GGUF file's keys, and compares what it gives with what llama.cpp would.
 func tokenizerFile(meta gguf.Metadata) ([]byte, error) {
 	g, err := tokenizer.NewGGUF(meta.Get)
