@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -61,10 +62,13 @@ func TestArchitectures(t *testing.T) {
 		{"gemma3", none, "query_pre_attn_scalar 24"},
 		{"smollm3", map[string]any{"no_rope_layers": []int{1, 1}}, ""},
 		{"smollm3", none, "no_rope_layers"},
+		{"llama3", map[string]any{"max_position_embeddings": 1 << 17, "rope_parameters": map[string]any{
+			"rope_type": "llama3", "rope_theta": 500000, "factor": 32, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192,
+		}}, ""},
 		{"llama_dynamic", none, "rope"},
-		{"llama3", none, "not Llama 3's scaling"},
+		{"llama3", none, "rope_scaling"},
 		{"qwen3_moe", none, "mlp_only_layers"},
-		{"gpt_oss", none, "no place in a GGUF file"},
+		{"gpt_oss", none, "not taken apart"},
 	} {
 		dir := copied(t, x.name, x.change)
 		if x.says == "" && strings.HasPrefix(x.name, "gemma") { // a file has its norms plus one, which is exact for such elements
@@ -162,3 +166,44 @@ func TestTurnedBias(t *testing.T) {
 		t.Errorf("got %v …, want halves of heads in turns", x[:4])
 	}
 }
+
+// TestPublished reads the tensors of every architecture's directory back out of its weights: the bytes are those of the files, though
+// weights lie across, in turns or one after the other in them.
+func TestPublished(t *testing.T) {
+	entries, err := os.ReadDir(archDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{directory(t, "gpt2", quant.F16), directory(t, "moe", quant.BF16)}
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(archDir, e.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		o := Options{In: dir}
+		x, err := o.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := stored(t, dir)
+		for _, y := range x.published() {
+			if !y.matrix() {
+				continue // vectors are widened
+			}
+			n, _ := y.bytes()
+			p := make([]byte, n)
+			for _, cut := range []int64{0, n / 3 / y.elemBytes() * y.elemBytes()} { // from the middle of a row on, too
+				if err := errors.Join(y.raw(p[:cut], 0), y.raw(p[cut:], cut/y.elemBytes())); err != nil {
+					t.Fatalf("%s: %s: %v", dir, y.name, err)
+				}
+				if got := fmt.Sprint(elemType(y.from), y.shape, string(p)); got != want[y.name] {
+					t.Errorf("%s: %s: got %.60q, want %.60q", dir, y.name, got, want[y.name])
+				}
+			}
+		}
+		x.Close()
+	}
+}
+
+func (t *tensor) elemBytes() int64 { return int64(t.from.BlockBytes()) }
