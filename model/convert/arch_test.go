@@ -68,7 +68,8 @@ func TestArchitectures(t *testing.T) {
 		{"llama_dynamic", none, "rope"},
 		{"llama3", none, "rope_scaling"},
 		{"qwen3_moe", none, "mlp_only_layers"},
-		{"gpt_oss", none, "not taken apart"},
+		{"gpt_oss", map[string]any{"swiglu_limit": 7}, ""},
+		{"gpt_oss", none, "swiglu_limit 0.5"},
 	} {
 		dir := copied(t, x.name, x.change)
 		if x.says == "" && strings.HasPrefix(x.name, "gemma") { // a file has its norms plus one, which is exact for such elements

@@ -226,6 +226,9 @@ type crossing struct {
 	parts map[string][]part
 	order []model.Piece // published tensors, each once
 	types map[string]dtype.Type
+
+	shapes map[string][]int64    // of weights
+	blocks map[string]dtype.Type // of weights that are stored in blocks
 }
 
 // open opens the model, and has what is quantised widened.
@@ -234,10 +237,16 @@ func (o *Options) open() (*crossing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	x := &crossing{Model: m, parts: map[string][]part{}, types: map[string]dtype.Type{}}
+	x := &crossing{Model: m, parts: map[string][]part{}, types: map[string]dtype.Type{}, shapes: map[string][]int64{}, blocks: map[string]dtype.Type{}}
 	for _, p := range m.Config.Parameters() {
 		t := m.Types[p.Name]
+		for _, d := range p.Type.Shape.Dims[:p.Type.Shape.N] {
+			x.shapes[p.Name] = append(x.shapes[p.Name], int64(d.N))
+		}
 		if t != dtype.F16 && t != dtype.BF16 {
+			if t != dtype.F32 {
+				x.blocks[p.Name] = t
+			}
 			delete(m.Types, p.Name)
 			t = dtype.F32
 		}
@@ -302,11 +311,21 @@ func (x *crossing) inGGUF() (all []*tensor, err error) {
 	stacks := map[string][]*matrix{}
 	for _, c := range x.order {
 		at, err := weights.PlaceInGGUF(x.Config, c)
-		if err == nil && at.Stacked {
-			err = fmt.Errorf("tensor %q holds several projections of experts, which are not taken apart here", c.Name)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("convert: %w", err)
+		}
+		if at.Stacked {
+			for _, p := range x.parts[c.Name] {
+				if p.First > 0 {
+					continue // a weight has a part for every expert
+				}
+				t, err := x.stacked(p)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, t)
+			}
+			continue
 		}
 		m := x.matrix(c)
 		m.turn, m.plus = at.Turn, at.Plus
@@ -340,6 +359,23 @@ func (x *crossing) inGGUF() (all []*tensor, err error) {
 		}
 	}
 	return all, nil
+}
+
+// stacked is what GGUF has of experts that are published in one tensor: a weight as it is, in blocks where it is stored in them.
+func (x *crossing) stacked(p part) (*tensor, error) {
+	at, err := weights.PlaceInGGUF(x.Config, p.Piece)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	if t, ok := x.blocks[p.state]; ok {
+		x.Types[p.state] = t
+	}
+	from, err := quant.Parse(x.Types[p.state].String())
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	b := &blockReader{from, func(q []byte, at int64) error { return x.ReadBytes(p.state, at, q) }}
+	return &tensor{name: at.Name, shape: x.shapes[p.state], from: from, to: from, stored: x.Stored(p.state), raw: b.raw, wide: b.wide}, nil
 }
 
 // stack makes a tensor of one matrix an expert.
