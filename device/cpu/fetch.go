@@ -53,8 +53,8 @@ func stageNeeds(programs []*compile.Program) int64 {
 
 // pieces is as much of stage as a weight is best packed by: whole panels, else whole blocks.
 func (w *packed) pieces(stage []byte) []byte {
-	unit := w.t.BlockBytes()
-	if panel := kernel.QuantPanel * (w.k / w.t.BlockElems()) * unit; panel <= len(stage) {
+	unit := w.size
+	if panel := kernel.QuantPanel * (w.k / w.elems) * unit; panel <= len(stage) {
 		unit = panel
 	}
 	return stage[:len(stage)/unit*unit]
