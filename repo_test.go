@@ -32,6 +32,7 @@ var ranks = [][]string{
 	{"compile", "model/gguf", "model/hub", "model/safetensors", "model/tokenizer"},
 	{"collective", "model"},
 	{"model/weights"},
+	{"model/convert"},
 	{"collective/local", "device"},
 	{"device/cpu", "device/ref"},
 	{"device/far"},

@@ -337,6 +337,18 @@ func FuzzDecodeConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		sameConfig(t, "written again", c, again)
+		for i := range c.NumLayers {
+			if r, ok := c.Rope(i, 1<<20); ok && c.ModelType != GPT2 {
+				for _, x := range r.Frequencies() {
+					if !(x >= 0 && x <= 1e6) {
+						t.Fatalf("layer %d turns by %v a position", i, x)
+					}
+				}
+			}
+			if i > 64 {
+				return
+			}
+		}
 		if c.NumLayers > 64 || c.NumLocalExperts > 64 {
 			return
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func (t tokenIDs) MarshalJSON() ([]byte, error) {
 }
 
 // nullable is a field of which null is not the same as nothing: null asks for none, nothing for the default.
-type nullable[T int | float64] struct {
+type nullable[T int | real] struct {
 	given bool
 	value *T
 }
@@ -60,8 +61,19 @@ func (n nullable[T]) or(otherwise T) T {
 	return *n.value
 }
 
+// real is a number that is written with a point or an exponent, which is how readers that check types tell it from an integer.
+type real float64
+
+func (r real) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(float64(r))
+	if err == nil && !bytes.ContainsAny(b, ".e") {
+		b = append(b, ".0"...)
+	}
+	return b, err
+}
+
 // known is v, null for 0.
-func known[T int | float64](v T) nullable[T] {
+func known[T int | real](v T) nullable[T] {
 	if v == 0 {
 		return nullable[T]{given: true}
 	}
@@ -98,9 +110,9 @@ type configJSON struct {
 	MaxWindowLayers       *int      `json:"max_window_layers,omitempty"`
 	SlidingWindowPattern  *int      `json:"sliding_window_pattern,omitempty"`
 
-	SlidingWindow         nullable[int]     `json:"sliding_window,omitzero"`
-	AttnLogitSoftcapping  nullable[float64] `json:"attn_logit_softcapping,omitzero"`
-	FinalLogitSoftcapping nullable[float64] `json:"final_logit_softcapping,omitzero"`
+	SlidingWindow         nullable[int]  `json:"sliding_window,omitzero"`
+	AttnLogitSoftcapping  nullable[real] `json:"attn_logit_softcapping,omitzero"`
+	FinalLogitSoftcapping nullable[real] `json:"final_logit_softcapping,omitzero"`
 
 	HiddenActivation          *string  `json:"hidden_activation,omitempty"`
 	QueryPreAttnScalar        *float64 `json:"query_pre_attn_scalar,omitempty"`
@@ -112,8 +124,8 @@ type configJSON struct {
 	NormTopKProb              *bool    `json:"norm_topk_prob,omitempty"`
 	DecoderSparseStep         *int     `json:"decoder_sparse_step,omitempty"`
 	MLPOnlyLayers             []int    `json:"mlp_only_layers,omitempty"`
-	SwiGLUAlpha               *float64 `json:"swiglu_alpha,omitempty"`
-	SwiGLULimit               *float64 `json:"swiglu_limit,omitempty"`
+	SwiGLUAlpha               *real    `json:"swiglu_alpha,omitempty"`
+	SwiGLULimit               *real    `json:"swiglu_limit,omitempty"`
 
 	NEmbd        *int     `json:"n_embd,omitempty"`
 	NLayer       *int     `json:"n_layer,omitempty"`
@@ -126,9 +138,10 @@ type configJSON struct {
 	ScaleByLayer *bool    `json:"scale_attn_by_inverse_layer_idx,omitempty"`
 	CrossAttn    *bool    `json:"add_cross_attention,omitempty"`
 
-	BOSTokenID *int     `json:"bos_token_id,omitempty"`
-	EOSTokenID tokenIDs `json:"eos_token_id"`
-	TorchDType string   `json:"torch_dtype,omitempty"`
+	BOSTokenID *int          `json:"bos_token_id,omitempty"`
+	EOSTokenID tokenIDs      `json:"eos_token_id"`
+	PadTokenID nullable[int] `json:"pad_token_id,omitzero"` // written as null where the family's default may lie outside the vocabulary
+	TorchDType string        `json:"torch_dtype,omitempty"`
 
 	unread string // names a field that was read and cannot be followed
 }

@@ -6,12 +6,12 @@ func gemma2Family() family {
 	f := traits{sandwich: true, fromOne: true, scaled: true}.family(Gemma2, "Gemma2ForCausalLM")
 	f.read = func(j *configJSON, c *Config) {
 		j.gemma(c, defaults{eps: 1e-6, theta: 1e4, positions: 8192, headDim: 256, tie: true, act: geluTanh})
-		c.AttnLogitSoftcapping, c.FinalLogitSoftcapping = j.AttnLogitSoftcapping.or(50), j.FinalLogitSoftcapping.or(30)
+		c.AttnLogitSoftcapping, c.FinalLogitSoftcapping = float64(j.AttnLogitSoftcapping.or(50)), float64(j.FinalLogitSoftcapping.or(30))
 		j.slides(c, j.SlidingWindow.or(4096), func(layer int) bool { return layer%2 == 0 })
 	}
 	f.write = func(c Config, j *configJSON) {
 		j.writeGemma(c)
-		j.AttnLogitSoftcapping = known(c.AttnLogitSoftcapping)
+		j.AttnLogitSoftcapping = known(real(c.AttnLogitSoftcapping))
 	}
 	f.check = checkGemma
 	f.refuse = refuseGemma
@@ -24,7 +24,7 @@ func gemma3Family() family {
 	f := traits{sandwich: true, fromOne: true, scaled: true, qkNorm: true}.family(Gemma3, "Gemma3ForCausalLM")
 	f.read = func(j *configJSON, c *Config) {
 		j.gemma(c, defaults{eps: 1e-6, theta: 1e6, local: 1e4, positions: 131072, headDim: 256, tie: true, act: geluTanh})
-		c.FinalLogitSoftcapping = j.FinalLogitSoftcapping.or(0)
+		c.FinalLogitSoftcapping = float64(j.FinalLogitSoftcapping.or(0))
 		every := or(j.SlidingWindowPattern, 6)
 		j.slides(c, j.SlidingWindow.or(4096), func(layer int) bool { return every == 0 || (layer+1)%every != 0 })
 	}
@@ -49,7 +49,7 @@ func (j *configJSON) gemma(c *Config, d defaults) {
 
 func (j *configJSON) writeGemma(c Config) {
 	j.AttentionBias, j.QueryPreAttnScalar, j.HiddenActivation = &c.AttentionBias, &c.QueryPreAttnScalar, &c.HiddenAct
-	j.FinalLogitSoftcapping = known(c.FinalLogitSoftcapping)
+	j.FinalLogitSoftcapping = known(real(c.FinalLogitSoftcapping))
 	j.writeSlides(c)
 }
 

@@ -10,18 +10,19 @@ func gptOssFamily() family {
 	f := traits{sinks: true, clamped: true, mixture: "mlp."}.family(GPTOss, "GptOssForCausalLM")
 	f.read = func(j *configJSON, c *Config) {
 		if j.RopeParameters == nil && j.RopeScaling == nil {
-			kind, factor, truncate, original := YarnRope, 32.0, false, 4096
+			kind, factor, truncate, original := YarnRope, real(32), false, 4096
 			j.RopeParameters = &ropeJSON{RopeType: &kind, Factor: &factor, Truncate: &truncate, Original: &original}
 		}
 		j.rotary(c, defaults{eps: 1e-5, theta: 150000, positions: 131072, headDim: 64})
 		c.AttentionBias = or(j.AttentionBias, true)
 		c.NumLocalExperts, c.NumExpertsPerTok = or(j.NumLocalExperts, or(j.NumExperts, 128)), or(j.NumExpertsPerTok, 4)
-		c.SwiGLUAlpha, c.SwiGLULimit = or(j.SwiGLUAlpha, 1.702), or(j.SwiGLULimit, 7)
+		c.SwiGLUAlpha, c.SwiGLULimit = num(j.SwiGLUAlpha, 1.702), num(j.SwiGLULimit, 7)
 		j.slides(c, j.SlidingWindow.or(128), func(layer int) bool { return layer%2 == 0 })
 	}
 	f.write = func(c Config, j *configJSON) {
 		j.AttentionBias, j.NumLocalExperts, j.NumExpertsPerTok = &c.AttentionBias, &c.NumLocalExperts, &c.NumExpertsPerTok
-		j.SwiGLUAlpha, j.SwiGLULimit = &c.SwiGLUAlpha, &c.SwiGLULimit
+		alpha, limit := real(c.SwiGLUAlpha), real(c.SwiGLULimit)
+		j.SwiGLUAlpha, j.SwiGLULimit = &alpha, &limit
 		if c.RopeScaling.Type == "" {
 			none := "default"
 			j.RopeScaling = &ropeJSON{RopeType: &none}

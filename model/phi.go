@@ -8,6 +8,6 @@ func phi3Family() family {
 		j.rotary(c, defaults{eps: 1e-5, theta: 1e4, positions: 4096, original: 4096, partial: true})
 		j.slides(c, j.SlidingWindow.or(0), everyLayer)
 	}
-	f.write = func(c Config, j *configJSON) { j.SlidingWindow = window(c) }
+	f.write = func(c Config, j *configJSON) { j.SlidingWindow, j.PadTokenID = window(c), known(0) }
 	return f
 }

@@ -32,6 +32,12 @@ func openOn(t testing.TB, dev device.Device, graphs ...*graph.Graph) *runner {
 	for _, g := range graphs {
 		programs = append(programs, compiled(t, g))
 	}
+	return openPrograms(t, dev, programs...)
+}
+
+// openPrograms runs programs as one job.
+func openPrograms(t testing.TB, dev device.Device, programs ...*compile.Program) *runner {
+	t.Helper()
 	job, err := compile.NewJob(mem.Usage{}, programs...)
 	if err != nil {
 		t.Fatal(err)

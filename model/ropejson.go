@@ -7,22 +7,22 @@ import (
 
 // ropeJSON is rope_scaling, or rope_parameters since transformers 5, which may hold one for every type of layer.
 type ropeJSON struct {
-	RopeTheta       *float64  `json:"rope_theta,omitempty"`
-	RopeType        *string   `json:"rope_type,omitempty"`
-	Type            *string   `json:"type,omitempty"`
-	Partial         *float64  `json:"partial_rotary_factor,omitempty"`
-	Factor          *float64  `json:"factor,omitempty"`
-	Original        *int      `json:"original_max_position_embeddings,omitempty"`
-	LowFreqFactor   *float64  `json:"low_freq_factor,omitempty"`
-	HighFreqFactor  *float64  `json:"high_freq_factor,omitempty"`
-	AttentionFactor *float64  `json:"attention_factor,omitempty"`
-	BetaFast        *float64  `json:"beta_fast,omitempty"`
-	BetaSlow        *float64  `json:"beta_slow,omitempty"`
-	MScale          *float64  `json:"mscale,omitempty"`
-	MScaleAllDim    *float64  `json:"mscale_all_dim,omitempty"`
-	Truncate        *bool     `json:"truncate,omitempty"`
-	ShortFactor     []float64 `json:"short_factor,omitempty"`
-	LongFactor      []float64 `json:"long_factor,omitempty"`
+	RopeTheta       *real   `json:"rope_theta,omitempty"`
+	RopeType        *string `json:"rope_type,omitempty"`
+	Type            *string `json:"type,omitempty"`
+	Partial         *real   `json:"partial_rotary_factor,omitempty"`
+	Factor          *real   `json:"factor,omitempty"`
+	Original        *int    `json:"original_max_position_embeddings,omitempty"`
+	LowFreqFactor   *real   `json:"low_freq_factor,omitempty"`
+	HighFreqFactor  *real   `json:"high_freq_factor,omitempty"`
+	AttentionFactor *real   `json:"attention_factor,omitempty"`
+	BetaFast        *real   `json:"beta_fast,omitempty"`
+	BetaSlow        *real   `json:"beta_slow,omitempty"`
+	MScale          *real   `json:"mscale,omitempty"`
+	MScaleAllDim    *real   `json:"mscale_all_dim,omitempty"`
+	Truncate        *bool   `json:"truncate,omitempty"`
+	ShortFactor     []real  `json:"short_factor,omitempty"`
+	LongFactor      []real  `json:"long_factor,omitempty"`
 
 	Full    *ropeJSON `json:"full_attention,omitempty"`
 	Sliding *ropeJSON `json:"sliding_attention,omitempty"`
@@ -45,7 +45,7 @@ func (j *configJSON) rope(c *Config, d defaults) {
 		}
 		switch {
 		case d.local > 0 && sliding != nil:
-			c.RopeLocalTheta = or(sliding.RopeTheta, c.RopeLocalTheta)
+			c.RopeLocalTheta = num(sliding.RopeTheta, c.RopeLocalTheta)
 			if sliding.kind() != "" {
 				j.unread = "rope_parameters of sliding layers"
 			}
@@ -57,8 +57,8 @@ func (j *configJSON) rope(c *Config, d defaults) {
 	if r == nil {
 		r = &ropeJSON{}
 	}
-	c.RopeTheta = or(r.RopeTheta, c.RopeTheta)
-	if p := or(r.Partial, or(j.Partial, 1)); p != 1 {
+	c.RopeTheta = num(r.RopeTheta, c.RopeTheta)
+	if p := num(r.Partial, or(j.Partial, 1)); p != 1 {
 		if !d.partial {
 			j.unread = "partial_rotary_factor"
 		}
@@ -67,6 +67,17 @@ func (j *configJSON) rope(c *Config, d defaults) {
 		}
 	}
 	c.RopeScaling = r.scaling(j, c.MaxPositionEmbeddings, d.original)
+}
+
+// num is *p, or otherwise where there is none.
+func num(p *real, otherwise float64) float64 { return float64(or(p, real(otherwise))) }
+
+// numbers is v.
+func numbers(v []real) (out []float64) {
+	for _, x := range v {
+		out = append(out, float64(x))
+	}
+	return out
 }
 
 // kind is the kind of scaling, "" for none.
@@ -93,18 +104,18 @@ func (r *ropeJSON) scaling(j *configJSON, positions, original int) RopeScaling {
 	}
 	switch s.Type {
 	case LinearRope, DynamicRope:
-		s.Factor = or(r.Factor, 0)
+		s.Factor = num(r.Factor, 0)
 	case Llama3Rope:
-		s.Factor, s.LowFreqFactor, s.HighFreqFactor, s.Original = or(r.Factor, 0), or(r.LowFreqFactor, 0), or(r.HighFreqFactor, 0), first
+		s.Factor, s.LowFreqFactor, s.HighFreqFactor, s.Original = num(r.Factor, 0), num(r.LowFreqFactor, 0), num(r.HighFreqFactor, 0), first
 	case YarnRope:
-		s.Factor, s.Original, s.AttentionFactor = or(r.Factor, float64(positions)/float64(max(1, first))), first, or(r.AttentionFactor, 0)
-		s.BetaFast, s.BetaSlow, s.Exact = or(r.BetaFast, 32), or(r.BetaSlow, 1), !or(r.Truncate, true)
-		if a, b := or(r.MScale, 0), or(r.MScaleAllDim, 0); a != 0 && b != 0 {
+		s.Factor, s.Original, s.AttentionFactor = num(r.Factor, float64(positions)/float64(max(1, first))), first, num(r.AttentionFactor, 0)
+		s.BetaFast, s.BetaSlow, s.Exact = num(r.BetaFast, 32), num(r.BetaSlow, 1), !or(r.Truncate, true)
+		if a, b := num(r.MScale, 0), num(r.MScaleAllDim, 0); a != 0 && b != 0 {
 			s.MScale, s.MScaleAllDim = a, b
 		}
 	case LongRope:
-		s.Factor, s.Original, s.AttentionFactor = or(r.Factor, 0), first, or(r.AttentionFactor, 0)
-		s.Short, s.Long = r.ShortFactor, r.LongFactor
+		s.Factor, s.Original, s.AttentionFactor = num(r.Factor, 0), first, num(r.AttentionFactor, 0)
+		s.Short, s.Long = numbers(r.ShortFactor), numbers(r.LongFactor)
 	}
 	return s
 }
@@ -123,16 +134,23 @@ func (j *configJSON) writeRope(c Config, d bool) {
 	if s.Type == "" {
 		return
 	}
-	some := func(x float64) *float64 {
+	some := func(x float64) *real {
 		if x == 0 {
 			return nil
 		}
-		return &x
+		r := real(x)
+		return &r
+	}
+	list := func(v []float64) (out []real) {
+		for _, x := range v {
+			out = append(out, real(x))
+		}
+		return out
 	}
 	r := &ropeJSON{
 		RopeType: &s.Type, Factor: some(s.Factor), LowFreqFactor: some(s.LowFreqFactor), HighFreqFactor: some(s.HighFreqFactor),
 		AttentionFactor: some(s.AttentionFactor), BetaFast: some(s.BetaFast), BetaSlow: some(s.BetaSlow), MScale: some(s.MScale), MScaleAllDim: some(s.MScaleAllDim),
-		ShortFactor: s.Short, LongFactor: s.Long,
+		ShortFactor: list(s.Short), LongFactor: list(s.Long),
 	}
 	if s.Exact {
 		truncate := false

@@ -24,6 +24,7 @@ func smolLM3Family() family {
 	}
 	f.write = func(c Config, j *configJSON) {
 		j.AttentionBias, j.MLPBias, j.NoRopeLayers = &c.AttentionBias, &c.MLPBias, c.NoRopeLayers
+		j.PadTokenID = known(0)
 		j.writeSlides(c)
 	}
 	f.check = func(c Config) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -136,25 +137,33 @@ func runtimeWith(t *tokenizer.Tokenizer) mem.Bytes {
 	return serve.DefaultRuntime + mem.Bytes(t.HeapBytes())
 }
 
-// servingRuntime is the Runtime line of an engine of the model at a path; one without a tokenizer, as a preset, has the fixed one.
-func servingRuntime(path string, limit mem.Bytes) (mem.Bytes, error) {
+// takeFiles fills in what options take from the files of the model at a path: the Runtime line and the types of weights. A plan needs no
+// files: one of a preset or of a config.json alone is of f32 weights, without a tokenizer's tables.
+func takeFiles(o *serve.Options, path string) error {
+	o.Runtime = serve.DefaultRuntime
+	if path == "" {
+		return nil
+	}
 	name, err := weights.TokenizerPath(path)
-	if path == "" || errors.Is(err, weights.ErrNoTokenizer) {
-		return serve.DefaultRuntime, nil
+	if err == nil {
+		t, err := loadTokenizer(name, o.Memory)
+		if err != nil {
+			return err
+		}
+		o.Runtime = runtimeWith(t)
+	} else if !errors.Is(err, weights.ErrNoTokenizer) {
+		return err
+	}
+	m, err := weights.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	t, err := loadTokenizer(name, limit)
-	if err != nil {
-		return 0, err
-	}
-	n := runtimeWith(t)
-	if m, err := weights.Open(path); err == nil { // a plan needs no weights
-		n += m.HeapBytes()
-		return n, m.Close()
-	}
-	return n, nil
+	o.Runtime += m.HeapBytes()
+	o.Types = m.Types
+	return m.Close()
 }
 
 // refuse prints the document of an engine that does not fit, and returns err.

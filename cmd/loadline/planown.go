@@ -99,7 +99,7 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	r.Options.Memory = mem.Bytes(1) << 50 // whether it fits is asked afterwards, of the machine described
 	if q.Task == search.Serve {
 		o := serve.Options{Config: r.Options.Config, Memory: r.Options.Memory, Context: q.Context, MaxSeqs: q.Concurrency, BlockSize: serve.DefaultBlockSize, PrefillChunk: min(serve.DefaultPrefillChunk, q.Context)}
-		if o.Runtime, err = servingRuntime(r.Weights, o.Memory); err != nil {
+		if err := takeFiles(&o, r.Weights); err != nil {
 			return nil, nil // no candidate
 		}
 		job, err := serve.Plan(o, r.device())

@@ -37,8 +37,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 			return usage("--"+f.name+" 1", "--%s %d: want at least 1", f.name, f.n)
 		}
 	}
-	var err error
-	if o.Runtime, err = servingRuntime(r.Weights, o.Memory); err != nil {
+	if err := takeFiles(&o, r.Weights); err != nil {
 		return err
 	}
 	if err := o.Validate(); err != nil {
@@ -52,6 +51,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		d.Nearest = no.Advice()
 		free := no.Wanted
 		free.Memory = 0
+		var err error
 		if job, err = serve.Plan(free, r.device()); err != nil {
 			return failure // it says the numbers itself
 		}

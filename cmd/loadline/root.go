@@ -77,7 +77,7 @@ Every step is compiled into a program whose peak memory is known before it runs,
 		a.log, err = openEvents(a.events)
 		return err
 	}
-	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.chatCommand(), a.evalCommand(), a.benchCommand(), a.inspectCommand(), a.tokenizeCommand(), a.pullCommand(), a.demoCommand())
+	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.chatCommand(), a.evalCommand(), a.benchCommand(), a.inspectCommand(), a.tokenizeCommand(), a.pullCommand(), a.convertCommand(), a.demoCommand())
 	return root
 }
 

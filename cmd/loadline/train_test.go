@@ -130,6 +130,7 @@ func useModel(t *testing.T, out string) {
 	if plan.Fits || plan.Plans[0].Peak <= 40<<20 || plan.Nearest == "" {
 		t.Errorf("got plan %+v", plan)
 	}
+	useGGUF(t, out, generate, &g)
 	var i inspectDocument
 	document(t, &i, codeDone, "inspect", out)
 	if i.Parameters != 918_656 || len(i.Tensors) != 38 || i.Training == nil || i.Training.Step != 6 || i.Tokenizer == nil {

@@ -14,6 +14,7 @@ import (
 	"loadline/data"
 	"loadline/data/corpus"
 	"loadline/internal/regular"
+	"loadline/model/convert"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
 	"loadline/train/checkpoint"
@@ -117,14 +118,7 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		}
 	}
 	if from != "" {
-		t, err := loadTokenizer(from, r.Options.Memory)
-		if err != nil {
-			return nil, err
-		}
-		if filepath.Base(from) != checkpoint.TokenizerName {
-			return t, advise(t.SaveFile(r.Tokenizer), "put the model's tokenizer.json into a directory with its config.json and model.safetensors")
-		}
-		return t, copyFile(r.Tokenizer, from)
+		return r.takeTokenizer(from)
 	}
 	a.say("training a tokenizer of %d tokens\n", r.Options.Config.VocabSize)
 	t, err := r.trainTokenizer(ctx)
@@ -132,6 +126,25 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		return nil, err
 	}
 	return t, t.SaveFile(r.Tokenizer)
+}
+
+// takeTokenizer makes the tokenizer of a file this run's: a copy of a tokenizer.json, or one that says what a GGUF file does.
+func (r *trainRun) takeTokenizer(from string) (*tokenizer.Tokenizer, error) {
+	t, err := loadTokenizer(from, r.Options.Memory)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case filepath.Base(from) == checkpoint.TokenizerName:
+		return t, copyFile(r.Tokenizer, from)
+	case weights.IsGGUF(from):
+		body, err := convert.TokenizerJSON(from)
+		if err == nil {
+			err = regular.WriteFile(r.Tokenizer, body)
+		}
+		return t, err
+	}
+	return t, advise(t.SaveFile(r.Tokenizer), "put the model's tokenizer.json beside its config.json")
 }
 
 // trainTokenizer trains one on the text.

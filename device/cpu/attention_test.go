@@ -120,26 +120,42 @@ func (p pages) paging(b *graph.Builder) graph.Paging {
 	return graph.Paging{Table: b.Input("table", graph.I(graph.D(2), graph.D(len(p.table)/2))), Seq: b.Input("seq", graph.I(graph.R(1))), Pos: b.Input("pos", graph.I(graph.R(1)))}
 }
 
-// TestAttentionOverManyBlocks compares with float64 where a row sees several key blocks, in flash and standard form.
+// TestAttentionOverManyBlocks compares with float64 where a row sees several key blocks, in flash and standard form, some under a
+// softcap and with sinks.
 func TestAttentionOverManyBlocks(t *testing.T) {
-	for _, c := range []struct{ block, window, headDim int }{{16, 0, 20}, {304, 0, 64}, {16, 100, 64}, {304, 37, 20}, {304, 300, 20}} {
+	for _, c := range []struct {
+		block, window, headDim int
+		softcap                float64
+	}{{16, 0, 20, 0}, {304, 0, 64, 0}, {16, 100, 64, 0}, {304, 37, 20, 0}, {304, 300, 20, 0}, {304, 0, 20, 1.5}, {16, 100, 64, 2}, {304, 37, 20, 1}} {
 		rng := rand.New(rand.NewPCG(1, uint64(c.block)))
 		p := newPages(c.block, c.window, rng)
-		p.spec.HeadDim = c.headDim
+		p.spec.HeadDim, p.spec.Softcap = c.headDim, c.softcap
 		n := len(p.seq)
 		w, kw := p.spec.Heads*p.spec.HeadDim, p.spec.KVHeads*p.spec.HeadDim
 		build := func(b *graph.Builder) {
 			pg := p.paging(b)
 			f := func(name string, rows graph.Dim, w int) graph.Value { return b.Input(name, graph.F(rows, graph.D(w))) }
 			q, k, v, do := f("q", graph.R(1), w), f("k", graph.D(p.slots), kw), f("v", graph.D(p.slots), kw), f("do", graph.R(1), w)
-			o := b.Apply(graph.Attention{AttentionSpec: p.spec}, q, k, v, pg.Table, pg.Seq, pg.Pos)
+			in, soft := []graph.Value{q, k, v, pg.Table, pg.Seq, pg.Pos}, []graph.Value{graph.None}
+			if c.softcap > 0 {
+				sinks := b.Input("sinks", graph.F(graph.D(4)))
+				in, soft = append(in, sinks), append(soft, sinks)
+			}
+			o := b.Apply(graph.Attention{AttentionSpec: p.spec}, in...)
 			g := b.Apply(graph.AttentionGrad{AttentionSpec: p.spec}, do, q, k, v, o[0], o[1], pg.Table, pg.Seq, pg.Pos)
 			sc := b.Apply(graph.Scores{AttentionSpec: p.spec}, q, k, pg.Table, pg.Seq, pg.Pos)[0]
-			pr := b.Softmax(sc)
+			if c.softcap > 0 {
+				sc = b.SoftCap(sc, c.softcap)
+			}
+			soft[0] = sc
+			pr := b.Apply(graph.Softmax{}, soft...)[0]
 			mix := b.Apply(graph.Mix{AttentionSpec: p.spec}, pr, v, pg.Table, pg.Seq, pg.Pos)[0]
 			dp := b.Apply(graph.MixDP{AttentionSpec: p.spec}, do, v, pg.Table, pg.Seq, pg.Pos)[0]
 			dv := b.Apply(graph.MixDV{AttentionSpec: p.spec, Slots: graph.D(p.slots)}, do, pr, pg.Table, pg.Seq, pg.Pos)[0]
 			ds := b.Apply(graph.SoftmaxGrad{}, dp, pr)[0]
+			if c.softcap > 0 {
+				ds = b.Apply(graph.SoftCapGrad{Cap: c.softcap}, ds, sc)[0]
+			}
 			dq := b.Apply(graph.ScoresDQ{AttentionSpec: p.spec}, ds, k, pg.Table, pg.Seq, pg.Pos)[0]
 			dk := b.Apply(graph.ScoresDK{AttentionSpec: p.spec, Slots: graph.D(p.slots)}, ds, q, pg.Table, pg.Seq, pg.Pos)[0]
 			for i, v := range []graph.Value{o[0], o[1], g[0], g[1], g[2], mix, dq, dk, dv} {
@@ -148,6 +164,9 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 		}
 		lens := []int{n * w, n * 4, n * w, p.slots * kw, p.slots * kw, n * w, n * w, p.slots * kw, p.slots * kw}
 		data := map[string][]byte{"table": ints(p.table...), "seq": ints(p.seq...), "pos": ints(p.at...)}
+		if c.softcap > 0 {
+			data["sinks"] = floats(0.5, -30, 2, 6)
+		}
 		for _, name := range []string{"q", "k", "v", "do"} {
 			size := n * w
 			if name == "k" || name == "v" {
@@ -192,10 +211,13 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 // TestAttentionInBF16 compares with float64 over the same bf16 operands: where probabilities are rounded too, results differ
 // by some 2⁻⁹ of the largest, and by one more for their own rounding; sums of many roundings by less than 8 in all.
 func TestAttentionInBF16(t *testing.T) {
-	for _, c := range []struct{ block, window, headDim int }{{16, 0, 64}, {304, 0, 20}, {16, 100, 96}, {304, 37, 64}} {
+	for _, c := range []struct {
+		block, window, headDim int
+		softcap                float64
+	}{{16, 0, 64, 0}, {304, 0, 20, 0}, {16, 100, 96, 0}, {304, 37, 64, 0}, {304, 0, 64, 1.5}, {16, 100, 96, 2}} {
 		rng := rand.New(rand.NewPCG(5, uint64(c.headDim)))
 		p := newPages(c.block, c.window, rng)
-		p.spec.HeadDim = c.headDim
+		p.spec.HeadDim, p.spec.Softcap = c.headDim, c.softcap
 		n := len(p.seq)
 		w, kw := p.spec.Heads*p.spec.HeadDim, p.spec.KVHeads*p.spec.HeadDim
 		build := func(b *graph.Builder) {

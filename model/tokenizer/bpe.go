@@ -63,8 +63,8 @@ func (m *memo) set(id int32, yes bool) {
 
 func (m *memo) heapBytes() int64 { return 4 * int64(len(m.asked)+len(m.yes)) }
 
-// initBytes finds the tokens of the bytes in a byte-level vocabulary; one that lacks some is an error.
-func (b *bpe) initBytes(v *vocab) error {
+// initBytes finds the tokens of the bytes in a byte-level vocabulary.
+func (b *bpe) initBytes(v *vocab) {
 	b.byteLevel, b.unknown = true, -1
 	for i := range b.byteID {
 		b.byteID[i] = -1
@@ -74,12 +74,6 @@ func (b *bpe) initBytes(v *vocab) error {
 			b.byteID[t[0]] = id
 		}
 	}
-	for i, id := range b.byteID {
-		if id < 0 {
-			return fmt.Errorf("tokenizer: vocabulary lacks the token of byte 0x%02x", i)
-		}
-	}
-	return nil
 }
 
 // initMerges fills the table of merges.

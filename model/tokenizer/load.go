@@ -279,7 +279,7 @@ func lastStage(s []stage) stage {
 
 // isBare tells whether the file is of Train's kind, added tokens left out.
 func (t *Tokenizer) isBare(f *file, pre *preTokenizers) bool {
-	if !pre.byteLevel || f.normalizer != nil || len(pre.stages) != 1 || t.bpe.ignoreMerges || t.bpe.inner+t.bpe.end != "" {
+	if slices.Min(t.bpe.byteID[:]) < 0 || !pre.byteLevel || f.normalizer != nil || len(pre.stages) != 1 || t.bpe.ignoreMerges || t.bpe.inner+t.bpe.end != "" {
 		return false
 	}
 	s, ok := pre.stages[0].(*split)

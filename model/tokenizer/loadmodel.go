@@ -165,9 +165,7 @@ func (b *modelBuilder) bpe() error {
 			return fmt.Errorf("tokenizer: a prefix or suffix of byte-level words is not supported")
 		}
 		t.kind = "byte-level BPE"
-		if err := m.initBytes(&t.vocab); err != nil {
-			return err
-		}
+		m.initBytes(&t.vocab) // a byte without a token, in vocabularies of merges that were trained without all, is the unknown token or nothing
 	} else {
 		for i := range m.byteID {
 			m.byteID[i] = m.index.find(fmt.Appendf(nil, "<0x%02X>", i))
@@ -175,14 +173,14 @@ func (b *modelBuilder) bpe() error {
 		if m.byteFallback {
 			t.decoding.byteID = &m.byteID
 		}
-		unknown := b.file.Unknown
-		if unknown != nil && *unknown == "" {
-			unknown = nil
-		}
-		var err error
-		if m.unknown, err = b.tokenID(m.index, unknown); err != nil {
-			return err
-		}
+	}
+	unknown := b.file.Unknown
+	if unknown != nil && *unknown == "" {
+		unknown = nil
+	}
+	var err error
+	if m.unknown, err = b.tokenID(m.index, unknown); err != nil && !b.byteLevel { // bytes mostly have tokens, and it is never asked for
+		return err
 	}
 	merges, err := b.readMerges()
 	if err != nil {

@@ -61,8 +61,11 @@ type Tokenizer struct {
 // build makes a tokenizer like Train's of its parts, which it checks against each other.
 func build(tokens [][]byte, merges []merge, addedTokens []addedToken) (*Tokenizer, error) {
 	t := &Tokenizer{kind: "byte-level BPE", vocab: packVocab(tokens), bare: true, stages: []stage{&split{splitter: gpt2Words{}}}}
-	if err := t.bpe.initBytes(&t.vocab); err != nil {
-		return nil, err
+	t.bpe.initBytes(&t.vocab)
+	for i, id := range t.bpe.byteID {
+		if id < 0 {
+			return nil, fmt.Errorf("tokenizer: vocabulary lacks the token of byte 0x%02x", i)
+		}
 	}
 	if err := t.bpe.initMerges(&t.vocab, merges); err != nil {
 		return nil, err

@@ -183,6 +183,9 @@ func (g *metadata) decoder() {
 			"attention.sliding_window": "sliding_window",
 		})
 		g.json["layer_types"] = g.layerTypes(2)
+		if s, ok := g.json["rope_scaling"].(map[string]any); ok { // of which llama.cpp keeps nothing
+			s["truncate"] = false
+		}
 	case "gemma2", "gemma3_text":
 		g.gemma(heads, hidden, head)
 	case "phi3":
@@ -216,11 +219,10 @@ func (g *metadata) gemma(heads, hidden, head int) {
 		if x, ok := g.number("rope.freq_base_swa"); ok {
 			g.json["rope_local_base_freq"] = x
 		}
-	} else {
-		for key, name := range map[string]string{"attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping"} {
-			if x, ok := g.number(key); ok {
-				g.json[name] = x
-			}
+	}
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		if x, ok := g.number(key); ok {
+			g.json[key] = x
 		}
 	}
 	scale := head
@@ -298,7 +300,7 @@ func (g *metadata) ropeScaling(head int, theta float64) {
 	default:
 		g.fail("%s.rope.scaling.type %q is not known", g.arch, kind)
 	}
-	if n, ok := g.integer("rope.scaling.original_context_length"); ok && scaling["rope_type"] != "linear" && scaling["rope_type"] != "llama3" {
+	if n, ok := g.integer("rope.scaling.original_context_length"); ok && scaling["original_max_position_embeddings"] == nil && scaling["rope_type"] != "linear" {
 		scaling["original_max_position_embeddings"] = n
 	}
 	if scaling["rope_type"] != nil {
@@ -340,13 +342,15 @@ func (g *metadata) factors(name string, n int) ([]float64, bool) {
 	return wide, true
 }
 
-// llama3 recovers from its factors the scaling of Llama 3.1, of which files keep nothing else: the converter knows one set of bounds.
+// llama3 takes the factors of Llama 3.1's scaling, of which files keep nothing else. Those of the bounds that Meta's models have are told
+// by name; any others are kept as they are, as longrope keeps factors.
 func (g *metadata) llama3(scaling map[string]any, have []float64, head int, theta float64) {
 	const low, high, original = 1, 4, 8192
 	factor := slices.Max(have)
-	if factor == 1 {
+	if factor == 1 && slices.Min(have) == 1 {
 		return
 	}
+	known := len(have) == head/2
 	for i, x := range have {
 		wave := 2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(head))
 		want := factor
@@ -356,11 +360,13 @@ func (g *metadata) llama3(scaling map[string]any, have []float64, head int, thet
 		case wave <= original/low:
 			want = 1 / ((1-smooth)/factor + smooth)
 		}
-		if math.Abs(x-want) > 1e-3*want {
-			g.fail(`tensor "rope_freqs.weight": factor %d is %v, want %v: it is not Llama 3's scaling`, i, x, want)
-			return
-		}
+		known = known && math.Abs(x-want) <= 1e-3*want
 	}
-	scaling["rope_type"], scaling["factor"], scaling["low_freq_factor"], scaling["high_freq_factor"] = "llama3", factor, low, high
-	scaling["original_max_position_embeddings"] = original
+	if known {
+		scaling["rope_type"], scaling["factor"], scaling["low_freq_factor"], scaling["high_freq_factor"] = "llama3", factor, low, high
+		scaling["original_max_position_embeddings"] = original
+		return
+	}
+	scaling["rope_type"], scaling["factor"], scaling["attention_factor"], scaling["long_factor"], scaling["short_factor"] = "longrope", 1, 1, have, have
+	scaling["original_max_position_embeddings"] = g.json["max_position_embeddings"]
 }

@@ -124,7 +124,7 @@ func TestGGUFConfig(t *testing.T) {
 	}
 }
 
-// Of the scaling of Llama 3.1 a file has only the factors, which say what it was; others are refused.
+// Of the scaling of Llama 3.1 a file has only the factors, which say what it was, or are kept.
 func TestLlama3Factors(t *testing.T) {
 	const head, theta = 64, 500000.0
 	factors := func(factor float64, original float64) []float32 {
@@ -160,7 +160,10 @@ func TestLlama3Factors(t *testing.T) {
 	if s, err := read(factors(1, 8192)); err != nil || s != nil {
 		t.Errorf("all ones: got %v, %v, want no scaling", s, err)
 	}
-	for name, x := range map[string][]float32{"another length": factors(8, 4096), "too many": make([]float32, head), "zeros": make([]float32, head/2)} {
+	if s, err := read(factors(8, 4096)); err != nil || s["rope_type"] != "longrope" || len(s["long_factor"].([]float64)) != head/2 || s["attention_factor"] != 1 {
+		t.Errorf("another length: got %v, %v, want the factors as they are", s, err)
+	}
+	for name, x := range map[string][]float32{"too many": make([]float32, head), "zeros": make([]float32, head/2)} {
 		if s, err := read(x); err == nil {
 			t.Errorf("%s: got %v, want it refused", name, s)
 		}
@@ -376,20 +379,20 @@ func TestPlaceInGGUF(t *testing.T) {
 		kind string
 		want InGGUF
 	}{
-		"model.layers.3.self_attn.q_proj.weight":               {"llama", InGGUF{"blk.3.attn_q.weight", -1, 16, 0, false}},
-		"model.layers.3.self_attn.k_proj.bias":                 {"llama", InGGUF{"blk.3.attn_k.bias", -1, 16, 0, false}},
-		"model.layers.0.self_attn.q_proj.weight":               {"qwen2", InGGUF{"blk.0.attn_q.weight", -1, 0, 0, false}},
-		"model.layers.0.self_attn.q_norm.weight":               {"gemma3_text", InGGUF{"blk.0.attn_q_norm.weight", -1, 0, 1, false}},
-		"model.layers.0.post_attention_layernorm.weight":       {"gemma2", InGGUF{"blk.0.post_attention_norm.weight", -1, 0, 1, false}},
-		"model.layers.0.pre_feedforward_layernorm.weight":      {"gemma2", InGGUF{"blk.0.ffn_norm.weight", -1, 0, 1, false}},
-		"model.layers.1.post_attention_layernorm.weight":       {"phi3", InGGUF{"blk.1.ffn_norm.weight", -1, 0, 0, false}},
-		"model.layers.1.mlp.gate_up_proj.weight":               {"phi3", InGGUF{"blk.1.ffn_up.weight", -1, 0, 0, false}},
-		"model.layers.1.self_attn.sinks":                       {"gpt_oss", InGGUF{"blk.1.attn_sinks.weight", -1, 0, 0, false}},
-		"model.layers.1.mlp.experts.12.down_proj.weight":       {"qwen3_moe", InGGUF{"blk.1.ffn_down_exps.weight", 12, 0, 0, false}},
-		"model.layers.1.block_sparse_moe.experts.2.w3.weight":  {"mixtral", InGGUF{"blk.1.ffn_up_exps.weight", 2, 0, 0, false}},
-		"transformer.h.11.attn.c_attn.weight":                  {"gpt2", InGGUF{"blk.11.attn_qkv.weight", -1, 0, 0, true}},
-		"model.norm.weight":                                    {"gemma2", InGGUF{"output_norm.weight", -1, 0, 1, false}},
-		"lm_head.weight":                                       {"gemma2", InGGUF{"output.weight", -1, 0, 0, false}},
+		"model.layers.3.self_attn.q_proj.weight":               {"llama", InGGUF{"blk.3.attn_q.weight", -1, 16, 0, false, false}},
+		"model.layers.3.self_attn.k_proj.bias":                 {"llama", InGGUF{"blk.3.attn_k.bias", -1, 16, 0, false, false}},
+		"model.layers.0.self_attn.q_proj.weight":               {"qwen2", InGGUF{"blk.0.attn_q.weight", -1, 0, 0, false, false}},
+		"model.layers.0.self_attn.q_norm.weight":               {"gemma3_text", InGGUF{"blk.0.attn_q_norm.weight", -1, 0, 1, false, false}},
+		"model.layers.0.post_attention_layernorm.weight":       {"gemma2", InGGUF{"blk.0.post_attention_norm.weight", -1, 0, 1, false, false}},
+		"model.layers.0.pre_feedforward_layernorm.weight":      {"gemma2", InGGUF{"blk.0.ffn_norm.weight", -1, 0, 1, false, false}},
+		"model.layers.1.post_attention_layernorm.weight":       {"phi3", InGGUF{"blk.1.ffn_norm.weight", -1, 0, 0, false, false}},
+		"model.layers.1.mlp.gate_up_proj.weight":               {"phi3", InGGUF{"blk.1.ffn_up.weight", -1, 0, 0, false, false}},
+		"model.layers.1.self_attn.sinks":                       {"gpt_oss", InGGUF{"blk.1.attn_sinks.weight", -1, 0, 0, false, false}},
+		"model.layers.1.mlp.experts.12.down_proj.weight":       {"qwen3_moe", InGGUF{"blk.1.ffn_down_exps.weight", 12, 0, 0, false, false}},
+		"model.layers.1.block_sparse_moe.experts.2.w3.weight":  {"mixtral", InGGUF{"blk.1.ffn_up_exps.weight", 2, 0, 0, false, false}},
+		"transformer.h.11.attn.c_attn.weight":                  {"gpt2", InGGUF{"blk.11.attn_qkv.weight", -1, 0, 0, true, false}},
+		"model.norm.weight":                                    {"gemma2", InGGUF{"output_norm.weight", -1, 0, 1, false, false}},
+		"lm_head.weight":                                       {"gemma2", InGGUF{"output.weight", -1, 0, 0, false, false}},
 		"model.layers.x.self_attn.q_proj.weight":               {"llama", InGGUF{}},
 		"model.layers.1.mamba.weight":                          {"llama", InGGUF{}},
 		"model.layers.1.mlp.experts.-1.w3.weight":              {"llama", InGGUF{}},
@@ -397,7 +400,7 @@ func TestPlaceInGGUF(t *testing.T) {
 		"model.layers.1.block_sparse_moe.experts.2.w4.weight":  {"mixtral", InGGUF{}},
 		"model.layers.1.block_sparse_moe.experts.2x.w1.weight": {"mixtral", InGGUF{}},
 	} {
-		got, err := PlaceInGGUF(model.Config{ModelType: x.kind, HeadDim: 16}, name)
+		got, err := PlaceInGGUF(model.Config{ModelType: x.kind, HeadDim: 16}, model.Piece{Name: name})
 		if (err != nil) != (x.want.Name == "") || err == nil && got != x.want {
 			t.Errorf("%s of %s: got %+v, %v, want %+v", name, x.kind, got, err, x.want)
 		}
@@ -449,4 +452,39 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The decoder of a model that sees is under text_config.
+func TestTextConfig(t *testing.T) {
+	dir := directory(t, "dense")
+	p, err := os.ReadFile(filepath.Join(dir, configName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := open(t, dir).Config
+	var inner map[string]any
+	if err := json.Unmarshal(p, &inner); err != nil {
+		t.Fatal(err)
+	}
+	delete(inner, "eos_token_id")
+	outer, err := json.Marshal(map[string]any{"model_type": "sees", "architectures": []string{"Sees"}, "eos_token_id": []int{3, 4}, "text_config": inner, "vision_config": map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, configName), outer)
+	want.EOSTokenIDs = []int{3, 4}
+	if got := open(t, dir).Config; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	c, ok, err := textConfig([]byte(`{"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024}}`))
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if g, err := model.DecodeConfig(c); err != nil || g.NumHeads != 8 || g.HiddenSize != 2560 || g.VocabSize != 262208 || g.HeadDim != 256 || !g.TieWordEmbeddings {
+		t.Errorf("gemma3: got %+v, %v", g, err)
+	}
+	write(t, filepath.Join(dir, configName), []byte(`{"model_type":"sees","text_config":{"model_type":"other"}}`))
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), `"other"`) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("another: got %v", err)
+	}
 }

@@ -15,6 +15,7 @@ type InGGUF struct {
 	Turn    int     // width of the heads whose rows are turned, see Turn; 0 if they are not
 	Plus    float32 // what is added to every element
 	Flipped bool    // rows are the published tensor's columns
+	Stacked bool    // gpt-oss' experts: (E, outputs, inputs) and a tensor a projection, published (E, inputs, outputs) and two in turns
 }
 
 // ggufParts are the names of the parts of a layer, published and in GGUF, without ".weight" and ".bias".
@@ -46,9 +47,18 @@ func ggufExperts() map[string]string {
 	}
 }
 
-// PlaceInGGUF finds where the GGUF file of a model has a published tensor, as llama.cpp's converter puts it there.
-func PlaceInGGUF(c model.Config, published string) (InGGUF, error) {
+// ggufStacked are the names of what all experts of gpt-oss have in one tensor, gate and up in turns.
+func ggufStacked() map[string]string {
+	return map[string]string{
+		"mlp.experts.gate_up_proj": "ffn_gate_exps", "mlp.experts.gate_up_proj_bias": "ffn_gate_exps",
+		"mlp.experts.down_proj": "ffn_down_exps", "mlp.experts.down_proj_bias": "ffn_down_exps",
+	}
+}
+
+// PlaceInGGUF finds where the GGUF file of a model has a piece of a published tensor, as llama.cpp's converter puts it there.
+func PlaceInGGUF(c model.Config, p model.Piece) (InGGUF, error) {
 	at := InGGUF{Expert: -1}
+	published := p.Name
 	base, kind := published, ""
 	for _, s := range []string{".weight", ".bias"} {
 		if short, ok := strings.CutSuffix(published, s); ok {
@@ -58,10 +68,13 @@ func PlaceInGGUF(c model.Config, published string) (InGGUF, error) {
 	if outer := ggufOuter()[base]; outer != "" {
 		at.Name = outer + kind
 	} else if layer, part, ok := layerPart(base); ok {
-		at.Name = at.part(c, part)
+		at.Name = at.part(c, p, part)
 		if at.Name != "" {
 			if kind == "" {
 				kind = ".weight"
+				if strings.HasSuffix(part, "_bias") {
+					kind = ".bias"
+				}
 			}
 			at.Name = fmt.Sprintf("blk.%d.%s%s", layer, at.Name, kind)
 		}
@@ -99,7 +112,14 @@ func index(s string) (n int, ok bool) {
 }
 
 // part is the name of a part of a layer, or "".
-func (at *InGGUF) part(c model.Config, part string) string {
+func (at *InGGUF) part(c model.Config, p model.Piece, part string) string {
+	if name := ggufStacked()[part]; name != "" {
+		at.Stacked = true
+		if p.Step == 2 && p.Col == 1 {
+			name = strings.Replace(name, "gate", "up", 1)
+		}
+		return name
+	}
 	if _, rest, ok := strings.Cut(part, ".experts."); ok {
 		number, name, _ := strings.Cut(rest, ".")
 		n, ok := index(number)
@@ -148,7 +168,7 @@ func (g *ggufFile) Close() error { return g.f.Close() }
 
 // place implements store.
 func (g *ggufFile) place(c model.Piece) (placed, error) {
-	at, err := PlaceInGGUF(g.config, c.Name)
+	at, err := PlaceInGGUF(g.config, c)
 	if err != nil {
 		return placed{}, err
 	}
@@ -168,6 +188,9 @@ func (g *ggufFile) place(c model.Piece) (placed, error) {
 		c.Row, c.Col, c.Width, c.Transposed = c.Col, c.Row, want[1], !c.Transposed
 	}
 	have := info.Shape
+	if at.Stacked {
+		want = stacked(&c)
+	}
 	if at.Expert >= 0 {
 		if len(have) != 3 || int64(at.Expert) >= have[0] {
 			return placed{}, fmt.Errorf("tensor %q: want %v of expert %d, file has %v", at.Name, want, at.Expert, have)
@@ -183,7 +206,22 @@ func (g *ggufFile) place(c model.Piece) (placed, error) {
 	}
 	t, err := g.tensor(&info, at.Plus)
 	c.Name, c.Shape = info.Name, want
-	return placed{c, t, at.Turn}, err
+	p := placed{Piece: c, tensor: t}
+	if at.Turn > 0 {
+		p.rows = func(row int) int { return Turn(row, at.Turn) }
+	}
+	return p, err
+}
+
+// stacked turns a piece of gpt-oss' experts into that of a tensor with one projection, and returns the tensor's shape.
+func stacked(c *model.Piece) []int {
+	experts := c.Shape[0]
+	c.Col, c.Step, c.Width = 0, 0, c.Cols
+	if len(c.Shape) == 2 {
+		return []int{experts, c.Cols}
+	}
+	c.Row, c.Transposed = c.Row/c.Cols*c.Rows, false
+	return []int{experts, c.Rows, c.Cols}
 }
 
 // tensor is a tensor of the file.
@@ -195,7 +233,7 @@ func (g *ggufFile) tensor(i *gguf.Info, plus float32) (*tensor, error) {
 		return nil, fmt.Errorf("tensor %q is %v, which no weight is", i.Name, i.Type)
 	}
 	name := i.Name
-	t := &tensor{name: name, typ: i.Type, plus: plus, read: func(p []byte, at int64) error { return g.f.ReadRange(name, p, at) }}
+	t := &tensor{name: name, typ: i.Type, plus: plus, bytes: i.Bytes, read: func(p []byte, at int64) error { return g.f.ReadRange(name, p, at) }}
 	g.tensors[name] = t
 	return t, nil
 }

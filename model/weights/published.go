@@ -73,6 +73,9 @@ func spellings(name string) []string {
 // place implements store.
 func (p *published) place(c model.Piece) (placed, error) {
 	for _, name := range spellings(c.Name) {
+		if at, ok, err := p.mxfp4(name, c); ok {
+			return at, err
+		}
 		info, plain := p.set.Tensor(name)
 		if plain && plainType(info.DType) {
 			if !sameShape(info.Shape, c.Shape) {
@@ -116,7 +119,7 @@ func elemType(t safetensors.DType) quant.Type {
 func (p *published) plain(info safetensors.Info) *tensor {
 	t := p.tensors[info.Name]
 	if t == nil {
-		t = &tensor{name: info.Name, typ: elemType(info.DType), read: p.reader(info.Name)}
+		t = &tensor{name: info.Name, typ: elemType(info.DType), bytes: info.Bytes, read: p.reader(info.Name)}
 		p.tensors[info.Name] = t
 	}
 	return t

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"loadline/mem/arena"
 	"loadline/model"
@@ -33,9 +32,8 @@ type param struct {
 type placed struct {
 	model.Piece
 	*tensor
-	// turn is the width of heads whose rows are in llama.cpp's order, in which rotary positions turn neighbours in the place of halves;
-	// 0 where rows are in the published order.
-	turn int
+	// rows is where the file has a row of the tensor: nil where it is in its place.
+	rows func(row int) int
 }
 
 // tensor is a tensor of a file: plain elements, or blocks of them; or a layer whose rows are made from several tensors.
@@ -43,6 +41,7 @@ type tensor struct {
 	name  string // in the file
 	typ   quant.Type
 	plus  float32 // what was added to every element when the file was made
+	bytes int64   // of read
 	read  func(p []byte, at int64) error
 	layer *layer // nil where read has the elements
 }
@@ -62,7 +61,7 @@ func (m *Model) resolve() error {
 		m.order = append(m.order, x)
 		m.named[p.Name] = x
 		if x.uniform(); x.whole {
-			if t, ok := typeOf(x.stored); ok && p.Type.Shape.N >= 2 && t != dtype.F32 {
+			if t, ok := x.stored.DType(); ok && p.Type.Shape.N >= 2 && t != dtype.F32 {
 				m.Types[p.Name] = t
 			}
 		}
@@ -73,12 +72,6 @@ func (m *Model) resolve() error {
 	return nil
 }
 
-// typeOf is the type of States that has the storage of t, if there is one: they have the same names.
-func typeOf(t quant.Type) (dtype.Type, bool) {
-	d, err := dtype.Parse(strings.ToLower(t.String()))
-	return d, err == nil
-}
-
 // uniform finds out whether the bytes of the files are those of the weight.
 func (x *param) uniform() {
 	x.stored = x.in[0].typ
@@ -87,7 +80,7 @@ func (x *param) uniform() {
 	x.blocks.Pieces = slices.Clone(x.Pieces)
 	for i, at := range x.in {
 		c := &x.blocks.Pieces[i]
-		if at.layer != nil || at.plus != 0 || at.typ != x.stored || n > 1 && (c.Transposed || c.First%n != 0 || c.Cols%n != 0 || c.Width%n != 0 || c.Col%n != 0) {
+		if at.layer != nil || at.plus != 0 || at.typ != x.stored || n > 1 && (c.Transposed || c.Step > 1 || c.First%n != 0 || c.Cols%n != 0 || c.Width%n != 0 || c.Col%n != 0) {
 			return
 		}
 		c.First, c.Cols, c.Width, c.Col = c.First/n, c.Cols/n, c.Width/n, c.Col/n
@@ -147,8 +140,8 @@ func (m *Model) Widen() { clear(m.Types) }
 
 // unit is the elements and bytes of what a type is read in.
 func unit(t dtype.Type) (elems, bytes int, err error) {
-	q, err := quant.Parse(t.String())
-	if err != nil {
+	q, ok := quant.Of(t)
+	if !ok {
 		return 0, 0, fmt.Errorf("weights: no file has weights of type %v", t)
 	}
 	return q.BlockElems(), q.BlockBytes(), nil
@@ -178,7 +171,7 @@ func (m *Model) ReadBytes(state string, at int64, p []byte) error {
 	case at%int64(w) != 0 || len(p)%w != 0:
 		return fmt.Errorf("weights: %q: want whole blocks of %d bytes as %v, not %d after %d", state, w, t, len(p), at)
 	}
-	own, ok := typeOf(x.stored)
+	own, ok := x.stored.DType()
 	switch {
 	case x.whole && ok && own == t && t != dtype.F32:
 		err = x.same(m, int(at/int64(w)), p, w)
@@ -196,7 +189,10 @@ func (m *Model) ReadBytes(state string, at int64, p []byte) error {
 func (x *param) same(m *Model, at int, p []byte, w int) (err error) {
 	x.blocks.Runs(at, len(p)/w, func(r model.Run) bool {
 		c := &x.in[r.Piece]
-		err = stretches(r, c.turn, x.blocks.Pieces[r.Piece].Width, func(at, to, n int) error {
+		err = stretches(r, c.rows, x.blocks.Pieces[r.Piece].Width, func(at, to, n int) error {
+			if n == 1 {
+				return m.near(c.tensor, p[w*to:w*(to+1)], int64(w)*int64(at))
+			}
 			if r.Stride == 1 {
 				return c.read(p[w*to:w*(to+n)], int64(w)*int64(at))
 			}
@@ -218,6 +214,29 @@ func (x *param) same(m *Model, at int, p []byte, w int) (err error) {
 	return m.within(err)
 }
 
+// near reads a few bytes, and keeps those after them at hand: two projections that are published in turns are read element by element.
+func (m *Model) near(t *tensor, p []byte, at int64) error {
+	w := &m.window
+	if w.of != t || at < w.at || at+int64(len(p)) > w.at+int64(w.n) {
+		w.of = nil
+		w.at, w.n = at, int(min(int64(len(w.bytes)), t.bytes-at))
+		if err := t.read(w.bytes[:w.n], at); err != nil {
+			return err
+		}
+		w.of = t
+	}
+	copy(p, w.bytes[at-w.at:])
+	return nil
+}
+
+// window is a stretch of a tensor of plain elements.
+type window struct {
+	of    *tensor
+	at    int64
+	n     int
+	bytes [4 << 10]byte
+}
+
 // within says in which model an error is.
 func (m *Model) within(err error) error {
 	if err != nil {
@@ -226,15 +245,15 @@ func (m *Model) within(err error) error {
 	return nil
 }
 
-// stretches calls read for what of a run is neighbours in the file: all of it, or rows of it where they are turned.
-func stretches(r model.Run, turn, width int, read func(at, to, n int) error) error {
-	if turn == 0 {
+// stretches calls read for what of a run is neighbours in the file: all of it, or rows of it where they are in an order of its own.
+func stretches(r model.Run, rows func(int) int, width int, read func(at, to, n int) error) error {
+	if rows == nil {
 		return read(r.At, r.Range, r.N)
 	}
 	for done := 0; done < r.N; {
 		row, col := (r.At+done)/width, (r.At+done)%width
 		n := min(r.N-done, width-col)
-		if err := read(Turn(row, turn)*width+col, r.Range+done*r.Stride, n); err != nil {
+		if err := read(rows(row)*width+col, r.Range+done*r.Stride, n); err != nil {
 			return err
 		}
 		done += n
@@ -283,7 +302,7 @@ func (m *Model) ReadAt(state string, at int, p []byte) error {
 	var err error
 	x.Runs(at, n, func(r model.Run) bool {
 		c := &x.in[r.Piece]
-		err = stretches(r, c.turn, c.Width, func(at, to, n int) error { return m.elems(c, at, n, p, to, r.Stride) })
+		err = stretches(r, c.rows, c.Width, func(at, to, n int) error { return m.elems(c, at, n, p, to, r.Stride) })
 		return err == nil
 	})
 	return m.within(err)
@@ -293,6 +312,16 @@ func (m *Model) ReadAt(state string, at int, p []byte) error {
 func (m *Model) elems(c *placed, at, n int, p []byte, to, stride int) error {
 	if c.layer != nil {
 		return m.tiles.elems(c, at, n, func(x []float32) { to = put(p, to, stride, x) })
+	}
+	if n == 1 && c.typ.BlockElems() == 1 {
+		s := m.buffer[:c.typ.BlockBytes()]
+		if err := m.near(c.tensor, s, int64(at)*int64(len(s))); err != nil {
+			return err
+		}
+		quant.Decode(m.wide[:1], c.typ, s)
+		m.wide[0] -= c.plus
+		put(p, to, stride, m.wide[:1])
+		return nil
 	}
 	if c.typ == quant.F32 && stride == 1 && c.plus == 0 {
 		return c.read(p[4*to:4*(to+n)], 4*int64(at))

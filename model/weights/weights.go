@@ -64,6 +64,7 @@ type Model struct {
 	tiles  tiles
 	buffer [scratchBytes]byte
 	wide   [scratchElems]float32
+	window window
 }
 
 // store finds where published tensors are in the files of a model.
@@ -187,7 +188,7 @@ func exists(path string) bool {
 
 // directoryConfig reads config.json, and the tokens that end a text from generation_config.json too.
 func directoryConfig(dir string) (model.Config, error) {
-	c, err := model.ReadConfig(filepath.Join(dir, configName))
+	c, err := readConfig(filepath.Join(dir, configName))
 	if err != nil {
 		return c, fmt.Errorf("weights: %w", err)
 	}

@@ -390,9 +390,9 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: got no error", what)
 		}
 	}
-	m.Types[name] = dtype.I8
-	if err := m.Source(name, make([]byte, 4)); err == nil || !strings.Contains(err.Error(), "stored as F16") {
-		t.Errorf("as i8: got %v", err)
+	m.Types[name] = dtype.Q4_0
+	if err := m.Source(name, make([]byte, 18)); err == nil || !strings.Contains(err.Error(), "stored as F16") {
+		t.Errorf("as q4_0: got %v", err)
 	}
 }
 
