@@ -28,7 +28,7 @@ func TestSmolLM2Goldens(t *testing.T) {
 			}
 			different[c.Tokens[k]] = true
 		}
-		if len(c.Tokens) < 64 || near > len(c.Tokens)/10 || len(different) < 8 {
+		if len(c.Tokens) < 64 || near > len(c.Tokens)/10 || len(different) < 6 {
 			t.Errorf("continuation %d: %d tokens, %d different, %d near ties: it proves little", i, len(c.Tokens), len(different), near)
 		}
 	}
