@@ -35,6 +35,9 @@ const defaultChatContext = 4096
 // maxTemplateFile is the longest template that is read.
 const maxTemplateFile = 1 << 20
 
+// goodChatContext is the smallest context that chat prefers to weights that are read again for every token.
+const goodChatContext = 256
+
 // leastChatContext is the smallest context that chat takes by itself where memory holds no more.
 const leastChatContext = 128
 
@@ -86,6 +89,7 @@ func (x *chatFlags) validate() error {
 // chatDocument is chat's document.
 type chatDocument struct {
 	memoryReport
+	streamReport
 	Messages        []chatMessage `json:"messages"` // all that was said, also before a reset
 	Context         int           `json:"context"`
 	Dropped         int           `json:"dropped_turns"` // turns that no longer fitted
@@ -170,8 +174,8 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	o := serve.Options{
-		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
-		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(), KVTypes: kv,
+		Config: x.model.Config, KVTypes: kv, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
+		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
@@ -183,25 +187,63 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return usage("loadline chat --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
-	job, err := serve.Plan(o, x.dev)
-	var no *serve.DoesNotFitError
-	if errors.As(err, &no) && x.engineFlags.context == 0 && no.Nearest != nil && no.Nearest.Context >= leastChatContext {
-		x.a.say("the context is %d tokens, not %d: %v holds no more\n", no.Nearest.Context, o.Context, limit)
-		job, err = serve.Plan(*no.Nearest, x.dev)
-	}
+	job, err := x.planContext(o, x.engineFlags.context > 0)
 	if err != nil {
 		return err
 	}
 	x.job = job
+	x.a.notes(job)
 	x.conv.context = job.Options.Context
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil
 }
 
+// planContext plans the engine. A context that nobody asked for gives way: to weights in memory first, and then to the limit.
+func (x *chatting) planContext(o serve.Options, asked bool) (*serve.Job, error) {
+	if asked {
+		return serve.Plan(o, x.dev)
+	}
+	say := func(c int) {
+		x.a.say("the context is %d tokens, not %d: %v holds no more\n", c, o.Context, o.Memory)
+	}
+	short := o
+	short.InMemory = true
+	job, err := serve.Plan(short, x.dev)
+	var no *serve.DoesNotFitError
+	if !errors.As(err, &no) {
+		return job, err
+	}
+	if short.Context = shorter(no); short.Context >= goodChatContext {
+		if job, err := serve.Plan(short, x.dev); err == nil {
+			say(short.Context)
+			return job, nil
+		}
+	}
+	job, err = serve.Plan(o, x.dev)
+	if errors.As(err, &no) && no.Nearest != nil && no.Nearest.Context >= leastChatContext {
+		say(no.Nearest.Context)
+		return serve.Plan(*no.Nearest, x.dev)
+	}
+	return job, err
+}
+
+// shorter is the context whose keys and values take about as much less as is missing, 0 if there is none.
+func shorter(no *serve.DoesNotFitError) int {
+	for _, l := range no.Largest {
+		if l.Purpose == mem.KVBlocks {
+			c := int64(no.Wanted.Context)
+			c -= int64(no.Need-no.Wanted.Memory) * c / int64(l.Bytes) * 21 / 20 // blocks are whole, and some workspace goes with them
+			return int(max(c, 0)) / 64 * 64
+		}
+	}
+	return 0
+}
+
 // run talks until the input ends.
 func (x *chatting) run(limit mem.Bytes) (err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.Source)
+	reads := newMeter(x.a, x.job, x.model.Source)
+	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return err
 	}
@@ -213,9 +255,11 @@ func (x *chatting) run(limit mem.Bytes) (err error) {
 	if err := x.a.log.write("start", map[string]any{"verb": "chat", "context": x.doc.Context, "limit_bytes": limit}); err != nil {
 		return err
 	}
+	reads.reset()
 	if err := x.talk(e); err != nil {
 		return err
 	}
+	x.doc.streamReport = reads.report()
 	if x.doc.memoryReport, err = reportMemory(limit, x.job.Promise.Peak, ledger.Peak()); err != nil {
 		return err
 	}
@@ -227,8 +271,8 @@ func (x *chatting) run(limit mem.Bytes) (err error) {
 // finish prints the document, or for people what it took.
 func (x *chatting) finish() error {
 	d := &x.doc
-	x.a.say("%s, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
-		count(x.tokens, "token"), d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
+	x.a.say("%s, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v%s\n",
+		count(x.tokens, "token"), d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
 	if err := x.a.log.write("end", map[string]any{"tokens": x.tokens, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
 		return err
 	}

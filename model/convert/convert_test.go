@@ -116,12 +116,17 @@ func open(t *testing.T, path string) *weights.Model {
 // same compares the weights of two models as float32.
 func same(t *testing.T, what string, got, want *weights.Model) {
 	t.Helper()
-	got.Widen()
-	want.Widen()
 	if !reflect.DeepEqual(got.Config, want.Config) {
 		t.Errorf("%s: got %+v, want %+v", what, got.Config, want.Config)
 		return
 	}
+	sameWeights(t, what, got, want)
+}
+
+func sameWeights(t *testing.T, what string, got, want *weights.Model) {
+	t.Helper()
+	got.Widen()
+	want.Widen()
 	for _, p := range want.Config.Parameters() {
 		a, b := make([]byte, 4*p.Elems()), make([]byte, 4*p.Elems())
 		if err := errors.Join(got.ReadAt(p.Name, 0, a), want.ReadAt(p.Name, 0, b)); err != nil {
@@ -333,6 +338,18 @@ func TestRefused(t *testing.T) {
 		if _, err := Run(t.Context(), x.o); err == nil || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s to %s: got %v, want %q in it", x.o.In, x.o.To, err, x.says)
 		}
+	}
+	packed := t.TempDir()
+	write(t, filepath.Join(packed, configName), []byte(`{"model_type":"llama","quantization_config":{"quant_method":"gptq"}}`))
+	w, err := safetensors.Create(filepath.Join(packed, safetensors.ModelName), nil, nil)
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), Options{In: packed, Out: out, To: Safetensors, Type: "f16", Buffer: buf}); err == nil || !strings.Contains(err.Error(), "is quantised") {
+		t.Errorf("the type of a quantised model: got %v", err)
 	}
 	// What is interrupted, or cannot be read to its end, leaves nothing.
 	for _, to := range []string{GGUF, Safetensors} {
