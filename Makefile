@@ -1,4 +1,4 @@
-# What a developer runs. `make` alone lists it. Everything but peers needs only Go, make and the module proxy.
+# What a developer runs. `make` alone lists it. Everything but peers needs only Go, make and the module proxy, and pip once, for models.
 
 GO      ?= go
 TIMEOUT ?= 8m
@@ -26,6 +26,7 @@ build: ## bin/loadline, static
 
 .PHONY: test
 test: ## every check of a change, under 10 minutes on 2 cores
+	$(call step,models,scripts/models.sh || [ -z "$$CI" ])
 	$(call step,gofmt,bad=$$(find . -name '*.go' -not -path './.*' -exec "$$($(GO) env GOROOT)/bin/gofmt" -l {} +) && { [ -z "$$bad" ] || { echo "$$bad"; false; }; })
 	$(call step,build,$(GO) build ./... && $(GO) build -tags purego ./... && $(GO) build -tags invariants ./...)
 	$(call step,vet,$(GO) vet ./... && $(GO) vet -tags purego $(PUREGO) && $(GO) vet -tags invariants $(INVARIANTS))
@@ -38,6 +39,11 @@ test: ## every check of a change, under 10 minutes on 2 cores
 .PHONY: cross
 cross:
 	$(call step,build and vet $(PLATFORM),export GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))); $(GO) build ./... && $(GO) vet ./...)
+
+# Tests that read these weights fail under CI where they are missing, and are skipped elsewhere.
+.PHONY: models
+models: ## fetch the weights that tests read, 93 MB, once
+	scripts/models.sh
 
 .PHONY: race
 race: ## the tests under the race detector; needs a C compiler

@@ -10,25 +10,26 @@ import (
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/mem"
+	"loadline/mem/tier"
 )
 
-// jobOn is a job of one program with a State of 4 KiB on the device and a temporary one on tier t, copied out and back.
-func jobOn(t *testing.T, tier mem.Tier) *compile.Job {
+// jobOn is a job of one program with a State of 4 KiB on the device and a temporary one on a tier, copied out and back.
+func jobOn(t *testing.T, on mem.Tier) *compile.Job {
 	t.Helper()
 	ty := graph.F(graph.D(1024))
 	p := &compile.Program{Name: "copy", Buffers: []compile.Buffer{
 		{Name: "x", Kind: graph.State, Purpose: mem.Weights, Type: ty, Bytes: 4096, Last: 3},
-		{Name: "low", Kind: graph.Temp, Tier: tier, Purpose: mem.Activations, Type: ty, Bytes: 4096, Last: 3},
+		{Name: "low", Kind: graph.Temp, Tier: on, Purpose: mem.Activations, Type: ty, Bytes: 4096, Last: 3},
 		{Name: "y", Kind: graph.Temp, Purpose: mem.Activations, Type: ty, Bytes: 4096, First: 2, Last: 3},
 	}}
 	op := func(b int32) compile.Operand { return compile.Operand{Buffer: b, Type: ty} }
 	p.Instrs = []compile.Instr{
-		{Op: graph.Offload{To: tier}, In: []compile.Operand{op(0)}, Out: []compile.Operand{op(1)}, Scratch: -1},
+		{Op: graph.Offload{To: on}, In: []compile.Operand{op(0)}, Out: []compile.Operand{op(1)}, Scratch: -1},
 		{Op: graph.Wait{}, In: []compile.Operand{op(0), op(1)}, Scratch: -1},
 		{Op: graph.Fetch{}, In: []compile.Operand{op(1)}, Out: []compile.Operand{op(2)}, Scratch: -1, Ticket: 1},
 		{Op: graph.Wait{}, In: []compile.Operand{op(1), op(2)}, Scratch: -1, Ticket: 1},
 	}
-	p.Arena[mem.Device], p.Arena[tier] = 4096, 4096
+	p.Arena[mem.Device], p.Arena[on] = 4096, 4096
 	p.Outputs = []compile.Output{{Name: "y", Operand: op(2)}}
 	j, err := compile.NewJob(mem.Usage{}, p)
 	if err != nil {
@@ -38,9 +39,9 @@ func jobOn(t *testing.T, tier mem.Tier) *compile.Job {
 }
 
 func TestCopiesGoDownAndBack(t *testing.T) {
-	for _, tier := range []mem.Tier{mem.Host, mem.Disk} {
+	for _, at := range []mem.Tier{mem.Host, mem.Disk} {
 		l, dir := mem.NewLedger(mem.Limits{}), t.TempDir()
-		j := jobOn(t, tier)
+		j := jobOn(t, at)
 		m, err := NewMemory(j, Env{Ledger: l, Dir: dir})
 		if err != nil {
 			t.Fatal(err)
@@ -48,8 +49,8 @@ func TestCopiesGoDownAndBack(t *testing.T) {
 		if err := j.Plan().Check(l.Peak()); err != nil {
 			t.Error(err)
 		}
-		if got := l.InUse().Total(tier); got < 4096 {
-			t.Errorf("%v booked on %v", got, tier)
+		if got := l.InUse().Total(at); got < 4096 {
+			t.Errorf("%v booked on %v", got, at)
 		}
 		want := bytes.Repeat([]byte{1, 2, 3, 4}, 1024)
 		if err := m.Write("x", 0, want); err != nil {
@@ -71,7 +72,7 @@ func TestCopiesGoDownAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("what came back from %v differs", tier)
+			t.Errorf("what came back from %v differs", at)
 		}
 		if err := errors.Join(m.Drain(), m.Close()); err != nil {
 			t.Error(err)
@@ -135,5 +136,65 @@ func TestFailedOpeningHoldsNothing(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// A weight that lies in a file of its owner's is fetched from there, is only read, and takes nothing of the ledger.
+func TestFetchFromHome(t *testing.T) {
+	ty := graph.F(graph.D(1024))
+	p := &compile.Program{Name: "fetch", Buffers: []compile.Buffer{
+		{Name: "other", Kind: graph.State, Tier: mem.Disk, Purpose: mem.Weights, Type: ty, Bytes: 4096, Last: 1},
+		{Name: "w", Kind: graph.State, Tier: mem.Disk, Purpose: mem.Weights, Type: ty, Bytes: 4096, Last: 1},
+		{Name: "w.here", Kind: graph.Temp, Purpose: mem.Weights, Type: ty, Bytes: 4096, Last: 1},
+	}}
+	op := func(b int32) compile.Operand { return compile.Operand{Buffer: b, Type: ty} }
+	p.Instrs = []compile.Instr{
+		{Op: graph.Fetch{}, In: []compile.Operand{op(1)}, Out: []compile.Operand{op(2)}, Scratch: -1},
+		{Op: graph.Wait{}, In: []compile.Operand{op(1), op(2)}, Scratch: -1},
+	}
+	p.Arena[mem.Device] = 4096
+	p.Outputs = []compile.Output{{Name: "w.here", Operand: op(2)}}
+	j, err := compile.NewJob(mem.Usage{}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := make([]byte, 8192)
+	for i := range file {
+		file[i] = byte(i * 7)
+	}
+	l := mem.NewLedger(mem.Limits{})
+	m, err := NewMemory(j, Env{Ledger: l, Home: tier.NewMemStore(file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Plan().Check(l.Peak()); err != nil || l.InUse().Total(mem.Disk) != 0 {
+		t.Errorf("booked %v, %v", l.InUse(), err)
+	}
+	c, err := m.Copy(p, &p.Instrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Wait(m.Start(c)); err != nil {
+		t.Fatal(err)
+	}
+	m.Ran(p, graph.Bounds{})
+	for _, name := range []string{"w.here", "w"} {
+		got := make([]byte, 4096)
+		if err := m.Read(name, 0, got); err != nil || !bytes.Equal(got, file[4096:]) {
+			t.Errorf("%s: got %v and other bytes than the file has at the slot's offset", name, err)
+		}
+	}
+	if err := m.Write("w", 0, file[:8]); err == nil || !strings.Contains(err.Error(), "only read") {
+		t.Errorf("write: got %v, want a refusal", err)
+	}
+	back := compile.Instr{Op: graph.Offload{To: mem.Disk}, In: []compile.Operand{op(2)}, Out: []compile.Operand{op(1)}, Scratch: -1}
+	if _, err := m.Copy(p, &back); err == nil || !strings.Contains(err.Error(), "only read") {
+		t.Errorf("copy out: got %v, want a refusal", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if u := l.InUse(); u != (mem.Usage{}) {
+		t.Errorf("after Close: %v is still booked", u)
 	}
 }

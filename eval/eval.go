@@ -1,107 +1,99 @@
-// Package eval measures models: the perplexity of a text, and, through the same Runner, the speed of the forward pass.
+// Package eval measures how well a model foretells a text: perplexity.
 //
-// A Runner is one sequence that goes through the serving pass in chunks, with its keys and values in blocks as the engine has them, and
-// without what the engine has around: no scheduler, no sampler, no prefix cache. So what is measured is what is served.
+// A Perplexity cuts a stream of tokens into windows, lets a Model compute each by itself, and sums the losses of the tokens that a Rule
+// scores. The Model is the pass that serves, without scheduler and sampler (serve.Runner); so what is measured is what is served.
 //
-//	Plan ──job──▶ New ──▶ Runner: Reset, Forward, Logits
-//	                        └── Perplexity: Add tokens → windows → Score
+// Invariants: a score depends on the tokens, the window and the model's logits alone, not on the pieces in which tokens come or the chunks
+// in which they are computed. Nothing is approximated, and no token is scored twice.
 //
-// Invariants: as in the engine, every byte is planned before New, and Check compares the promise with the ledger's peak. A score does
-// not depend on the chunk, the block size or the threads: a row of the pass has the same bits however many rows share it.
+// It knows no text, reads no files and no clock, and plans no memory: the model's is its maker's, and a window has 4 bytes a token.
 //
-// It knows no text, reads no files and no clock; tokens come from the caller.
-//
-// Sources: perplexity in windows as llama.cpp's tool of that name defines it: each window begins anew with the token that begins a
-// text, where the tokenizer has one, and what is scored is the second half of each.
+// Source: llama.cpp's tool of that name, whose windows and whose rule these are: each window begins anew, with the token that begins a
+// text where the tokenizer has one, and of each the second half is scored.
 package eval
 
 import (
 	"fmt"
-	"strings"
+	"math"
 
-	"loadline/cost"
-	"loadline/mem"
-	"loadline/model"
-	"loadline/tensor/dtype"
+	"loadline/tensor/kernel"
 )
 
-// Values that options take where they are 0.
-const (
-	DefaultBlockSize = 16
-	DefaultChunk     = 128
-	DefaultRuntime   = 48 * mem.MiB
-)
+// Model is one sequence that goes through a model.
+type Model interface {
+	// Reset begins the sequence anew.
+	Reset()
+	// Forward computes the next tokens, at most a chunk of them; the last outs have logits then.
+	Forward(tokens []int32, outs int) error
+	// Logits returns those of row i of the outs, valid until the next call. The caller may change them.
+	Logits(i int) ([]float32, error)
+}
 
-// Options shape a Runner.
+// Options shape a Perplexity.
 type Options struct {
-	Config model.Config
-	Types  map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
-	Memory mem.Bytes             // bound on the peak of the process; 0 is none
-
-	Context   int // tokens of the sequence
-	Chunk     int // rows of a pass; 0 is DefaultChunk. Never more than Context
-	Outs      int // rows of a pass that may have logits; 0 is Chunk. Never more than Chunk
-	BlockSize int // tokens in a KV block; 0 is DefaultBlockSize
-
-	Runtime mem.Bytes // reserved for the Go runtime and what the caller keeps on its heap; 0 is DefaultRuntime
-
-	Machine cost.Machine // what modelled times are for; the zero value is cost.Laptop2
+	Context int     // tokens of a window
+	Chunk   int     // tokens that the model computes at once, all of which may have logits
+	Vocab   int     // the model's tokens
+	Rule    Rule    // which tokens are scored
+	BOS     []int32 // what the tokenizer puts before a text: the stream begins with it, and it takes the place of each window's first tokens
+	Kernels kernel.Set
 }
 
-// filled returns o with defaults in the place of zeros.
-func (o Options) filled() Options {
-	set := func(n *int, value int) {
-		if *n == 0 {
-			*n = value
-		}
-	}
-	set(&o.BlockSize, DefaultBlockSize)
-	set(&o.Chunk, DefaultChunk)
-	o.Chunk = min(o.Chunk, o.Context)
-	set(&o.Outs, o.Chunk)
-	o.Outs = min(o.Outs, o.Chunk)
-	if o.Runtime == 0 {
-		o.Runtime = DefaultRuntime
-	}
-	if o.Machine == (cost.Machine{}) {
-		o.Machine = cost.Laptop2()
-	}
-	return o
-}
-
-// Validate reports the first option that cannot be. Zeros that stand for defaults are fine.
+// Validate reports the first option that cannot be.
 func (o Options) Validate() error {
-	if err := o.Config.Validate(); err != nil {
-		return err
-	}
-	o = o.filled()
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"context", o.Context}, {"chunk", o.Chunk}, {"outs", o.Outs}, {"block size", o.BlockSize}} {
-		if f.n < 1 || f.n > 1<<30 {
-			return fmt.Errorf("eval: %s %d: want 1 to %d", f.name, f.n, 1<<30)
-		}
-	}
 	switch {
-	case o.Context > o.Config.MaxPositionEmbeddings:
-		return fmt.Errorf("eval: context %d: the model has %d positions", o.Context, o.Config.MaxPositionEmbeddings)
-	case o.Memory < 0 || o.Runtime < 0:
-		return fmt.Errorf("eval: memory %d, runtime %d: want at least 0", o.Memory, o.Runtime)
-	}
-	if err := o.pass().Validate(o.Config); err != nil {
-		return fmt.Errorf("eval: %s", strings.TrimPrefix(err.Error(), "model: "))
+	case o.Context < 1 || o.Context > 1<<30 || o.Chunk < 1 || o.Vocab < 1:
+		return fmt.Errorf("eval: window %d, chunk %d, vocabulary %d: want at least 1 each", o.Context, o.Chunk, o.Vocab)
+	case o.Rule.Scored(o.Context) == 0 || o.Rule.first(o.Context) < len(o.BOS):
+		return fmt.Errorf("eval: a window of %d tokens leaves none to score", o.Context)
 	}
 	return nil
 }
 
-// width is the number of blocks of the sequence.
-func (o Options) width() int { return (o.Context + o.BlockSize - 1) / o.BlockSize }
-
-// pass is the shape of the pass program.
-func (o Options) pass() model.PassOptions {
-	return model.PassOptions{
-		Name: passProgram, MaxRows: o.Chunk, MaxOuts: o.Outs, MaxSeqs: 1, Blocks: o.width(), BlockSize: o.BlockSize, Context: o.Context,
-		Types: o.Types,
-	}
+// Score sums the losses of tokens: the negative natural logarithms of the probabilities that the model gave them.
+type Score struct {
+	Windows int64
+	Tokens  int64   // scored ones
+	Loss    float64 // sum
+	Squares float64 // sum of squares
 }
+
+// Mean is the mean loss of a token; 0 of none.
+func (s Score) Mean() float64 {
+	if s.Tokens == 0 {
+		return 0
+	}
+	return s.Loss / float64(s.Tokens)
+}
+
+// Perplexity is the exponential of the mean loss.
+func (s Score) Perplexity() float64 { return math.Exp(s.Mean()) }
+
+// Stderr is the standard error of the perplexity, as if losses were independent: perplexity × √(variance of a loss / (Tokens − 1)).
+func (s Score) Stderr() float64 {
+	if s.Tokens < 2 {
+		return 0
+	}
+	variance := s.Squares/float64(s.Tokens) - s.Mean()*s.Mean()
+	return s.Perplexity() * math.Sqrt(max(variance, 0)/float64(s.Tokens-1))
+}
+
+// Rule says which tokens of a window are scored. A window is scored by the logits of what comes before each token in it.
+type Rule uint8
+
+// The rules.
+const (
+	Half Rule = iota // the tokens behind the middle one, Context/2: llama.cpp's rule
+	All              // every token but the first
+)
+
+// first is the first token of a window that is scored.
+func (r Rule) first(context int) int {
+	if r == All {
+		return 1
+	}
+	return context/2 + 1
+}
+
+// Scored is the number of scored tokens in a window of context tokens.
+func (r Rule) Scored(context int) int { return max(context-r.first(context), 0) }

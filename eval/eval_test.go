@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"loadline/compile"
 	"loadline/cost"
@@ -16,6 +17,7 @@ import (
 	"loadline/device/ref"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/serve"
 	"loadline/tensor/kernel"
 )
 
@@ -35,7 +37,7 @@ func tiny(kind string) model.Config {
 }
 
 // fill makes weights large enough for the model to have opinions. spoil is the name of a weight that is not a number; empty for none.
-func fill(c model.Config, spoil string) Source {
+func fill(c model.Config, spoil string) serve.Source {
 	params, done := map[string]model.Param{}, map[string]int{}
 	for _, p := range c.Parameters() {
 		p.Init.Std *= 12
@@ -54,7 +56,7 @@ func fill(c model.Config, spoil string) Source {
 		for i := range len(b) / 4 {
 			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(w[done[state]+i]))
 		}
-		done[state] += len(b) / 4
+		done[state] = (done[state] + len(b)/4) % len(w) // after the last comes the first again
 		return nil
 	}
 }
@@ -63,15 +65,20 @@ func newCPU(threads int) device.Device {
 	return cpu.New(cpu.Options{Threads: threads, Set: kernel.Best()})
 }
 
+// options are those of a runner of one sequence.
+func options(kind string, context, chunk int) serve.Options {
+	return serve.Options{Config: tiny(kind), Context: context, PrefillChunk: chunk, Outs: chunk, NoCache: true}
+}
+
 // open makes a runner and closes it with the test, checking that the ledger comes back to nothing.
-func open(t testing.TB, dev device.Device, o Options, spoil string) *Runner {
+func open(t testing.TB, dev device.Device, o serve.Options, spoil string) *serve.Runner {
 	t.Helper()
-	j, err := Plan(o, dev)
+	j, err := serve.Plan(o, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := mem.NewLedger(mem.Limits{Memory: j.Promise.Memory()}) // not a byte more
-	r, err := New(j, dev, device.Env{Ledger: l}, fill(o.Config, spoil))
+	r, err := serve.NewRunner(j, dev, device.Env{Ledger: l}, fill(o.Config, spoil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +93,12 @@ func open(t testing.TB, dev device.Device, o Options, spoil string) *Runner {
 	return r
 }
 
+// begin begins a stream on r.
+func begin(r *serve.Runner, rule Rule, bos []int32) (*Perplexity, error) {
+	o := r.Job().Options
+	return NewPerplexity(r, Options{Context: o.Context, Chunk: o.PrefillChunk, Vocab: o.Config.VocabSize, Rule: rule, BOS: bos, Kernels: kernel.Best()})
+}
+
 // stream is n tokens that are never bos, which is 1.
 func stream(n int) []int32 {
 	s := make([]int32, n)
@@ -96,9 +109,9 @@ func stream(n int) []int32 {
 }
 
 // score runs a stream in pieces of n tokens.
-func score(t testing.TB, r *Runner, rule Rule, bos, ids []int32, n int) Score {
+func score(t testing.TB, r *serve.Runner, rule Rule, bos, ids []int32, n int) Score {
 	t.Helper()
-	p, err := NewPerplexity(r, rule, bos, kernel.Best())
+	p, err := begin(r, rule, bos)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +188,7 @@ func TestLikeTraining(t *testing.T) {
 					want += trained(t, tiny(kind), w, map[Rule]int{Half: 13, All: 1}[rule])
 				}
 				for _, dev := range []device.Device{ref.New(ref.F32), newCPU(1), far.New(cpu.Options{Threads: 2, Set: kernel.Best()})} {
-					r := open(t, dev, Options{Config: tiny(kind), Context: context, Chunk: 7}, "")
+					r := open(t, dev, options(kind, context, 7), "")
 					got := score(t, r, rule, begins, ids, 10)
 					if got.Windows != 3 || got.Tokens != 3*int64(rule.Scored(context)) {
 						t.Errorf("%s: got %+v, want 3 windows with %d tokens each", kind, got, rule.Scored(context))
@@ -192,12 +205,14 @@ func TestLikeTraining(t *testing.T) {
 
 // TestSameBits scores one stream under other chunks, block sizes, threads and pieces: not a bit changes.
 func TestSameBits(t *testing.T) {
-	c, ids := tiny(model.Llama), stream(330)
+	ids := stream(330)
 	var want Score
 	for i, x := range []struct{ chunk, block, threads, piece int }{
 		{160, 16, 1, 1000}, {160, 16, 2, 1000}, {128, 16, 1, 1}, {128, 5, 2, 33}, {1, 16, 1, 160}, {50, 200, 2, 7},
 	} {
-		r := open(t, newCPU(x.threads), Options{Config: c, Context: 160, Chunk: x.chunk, BlockSize: x.block}, "")
+		o := options(model.Llama, 160, x.chunk)
+		o.BlockSize = x.block
+		r := open(t, newCPU(x.threads), o, "")
 		got := score(t, r, Half, []int32{1}, ids, x.piece)
 		if i == 0 {
 			want = got
@@ -225,8 +240,8 @@ func TestScore(t *testing.T) {
 
 // TestStops ends a stream from outside, and at what cannot be scored.
 func TestStops(t *testing.T) {
-	r := open(t, newCPU(1), Options{Config: tiny(model.Llama), Context: 16}, "")
-	p, err := NewPerplexity(r, All, nil, kernel.Best())
+	r := open(t, newCPU(1), options(model.Llama, 16, 16), "")
+	p, err := begin(r, All, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,11 +260,11 @@ func TestStops(t *testing.T) {
 	if err := p.Add(bad, nil); err == nil || !strings.Contains(err.Error(), "token 9 of window 2 is 61: the model has 61") {
 		t.Errorf("got %v, want an error about token 61", err)
 	}
-	if _, err := NewPerplexity(open(t, newCPU(1), Options{Config: tiny(model.Llama), Context: 2}, ""), Half, nil, kernel.Best()); err == nil {
+	if _, err := begin(open(t, newCPU(1), options(model.Llama, 2, 2), ""), Half, nil); err == nil {
 		t.Error("a window of 2 scored by half: got no error")
 	}
-	spoilt := open(t, newCPU(1), Options{Config: tiny(model.Llama), Context: 16}, "model.norm.weight")
-	if p, err = NewPerplexity(spoilt, All, nil, kernel.Best()); err != nil {
+	spoilt := open(t, newCPU(1), options(model.Llama, 16, 16), "model.norm.weight")
+	if p, err = begin(spoilt, All, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Add(stream(16), nil); err == nil || !strings.Contains(err.Error(), "not finite") {
@@ -260,58 +275,41 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestDoesNotFit lowers the limit: the refusal has the numbers, and what it proposes fits.
-func TestDoesNotFit(t *testing.T) {
-	dev := newCPU(1)
-	o := Options{Config: tiny(model.Llama), Context: 512}
-	whole, err := Plan(o, dev)
+// TestStreamed scores under a limit that does not hold the weights: not a bit changes.
+func TestStreamed(t *testing.T) {
+	o := options(model.Llama, 32, 8)
+	o.Config.IntermediateSize, o.Config.HiddenSize = 4096, 64 // weights that are worth reading again
+	o.Config.HeadDim = 16
+	want := score(t, open(t, newCPU(1), o, ""), Half, nil, stream(70), 70)
+	whole, err := serve.Plan(o, newCPU(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []struct {
-		less    mem.Bytes // than the peak
-		advice  string
-		nothing bool
-	}{
-		{1, "chunks of 1", false},
-		{220 << 10, "a context of ", false},
-		{whole.Promise.Memory() - DefaultRuntime, "a smaller model", true},
-	} {
-		o.Memory = whole.Promise.Memory() - x.less
-		_, err := Plan(o, dev)
-		var no *DoesNotFitError
-		if !errors.As(err, &no) || no.Need != whole.Promise.Memory() || len(no.Largest) == 0 || !strings.Contains(no.Advice(), x.advice) {
-			t.Errorf("%d bytes less: got %v", x.less, err)
-			continue
-		}
-		if x.nothing != (no.Nearest == nil) {
-			t.Errorf("%d bytes less: nearest %+v", x.less, no.Nearest)
-		} else if no.Nearest != nil {
-			if j, err := Plan(*no.Nearest, dev); err != nil || j.Promise.Memory() > o.Memory {
-				t.Errorf("%d bytes less: what is proposed does not fit: %v", x.less, err)
-			}
-		}
+	o.Memory = whole.Promise.Memory() - 1<<20
+	r := open(t, newCPU(1), o, "")
+	if r.Job().Streamed() == 0 {
+		t.Fatal("the weights fit: nothing is tested")
+	}
+	if got := score(t, r, Half, nil, stream(70), 70); got != want || got.Windows != 2 {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestValidate(t *testing.T) {
-	good := Options{Config: tiny(model.Llama), Context: 16}
-	for _, x := range []struct {
-		edit func(o *Options)
-		want string
-	}{
-		{func(o *Options) {}, ""},
-		{func(o *Options) { o.Context = 0 }, "context 0"},
-		{func(o *Options) { o.Context = 513 }, "the model has 512 positions"},
-		{func(o *Options) { o.Chunk = -1 }, "chunk -1"},
-		{func(o *Options) { o.BlockSize = -1 }, "block size -1"},
-		{func(o *Options) { o.Memory = -1 }, "memory -1"},
-		{func(o *Options) { o.Config.HiddenSize = 0 }, "hidden_size"},
-	} {
-		o := good
-		x.edit(&o)
-		if err := o.Validate(); (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
-			t.Errorf("got %v, want %q", err, x.want)
+	for _, o := range []Options{{}, {Context: 16}, {Context: 16, Chunk: 4}, {Context: 2, Chunk: 4, Vocab: 5}, {Context: 16, Chunk: -1, Vocab: 5}, {Context: 4, Chunk: 4, Vocab: 5, BOS: make([]int32, 4)}} {
+		if err := o.Validate(); err == nil {
+			t.Errorf("%+v: got no error", o)
+		}
+		if _, err := NewPerplexity(nil, o); err == nil {
+			t.Errorf("%+v: got a stream", o)
 		}
 	}
+	if err := (Options{Context: 3, Chunk: 1, Vocab: 1}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// bytesOf is s as a device stores it.
+func bytesOf[T int32 | float32](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), 4*len(s))
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"loadline/device"
-	"loadline/mem"
-	"loadline/mem/arena"
 	"loadline/model"
 	"loadline/serve/kvcache"
 	"loadline/serve/sample"
@@ -71,11 +69,7 @@ type Stats struct {
 
 // Engine runs requests. See the package comment.
 type Engine struct {
-	job     *Job
-	ledger  *mem.Ledger
-	session device.Session
-	runtime *mem.Reservation
-	arena   *arena.Arena
+	held
 
 	pool    *kvcache.Pool
 	sched   *sched.Scheduler
@@ -101,37 +95,25 @@ type active struct {
 
 // New reserves the job's memory in env.Ledger and loads the weights. dev must be the one that the job was planned for.
 func New(j *Job, dev device.Device, env device.Env, weights Source) (_ *Engine, err error) {
-	e := &Engine{job: j, ledger: env.Ledger, active: map[string]*active{}}
+	e := &Engine{active: map[string]*active{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.runtime, err = env.Ledger.Reserve(mem.Host, mem.Runtime, j.Options.Runtime); err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
-	}
-	if e.arena, err = arena.New(env.Ledger, mem.Host, j.Options.buffers().parts()[mem.Host]); err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
+	if err = e.reserve(j, env.Ledger); err != nil {
+		return nil, err
 	}
 	if err = e.carve(e.arena.Bytes()); err != nil {
 		return nil, err
 	}
 	n := j.Options.MaxSeqs
 	e.next, e.choices, e.events = make([]int32, 0, n), make([]sample.Choice, 0, n), make([]Event, 0, 2*n) //mem:ok a few words a sequence of a pass, in the Runtime line
-	env.Home = newHome(j, weights)
-	session, err := dev.Open(j.Job, env)
-	if err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
-	}
-	e.session = session
-	if err = e.session.Run(loadProgram, device.Args{Source: weights}); err != nil {
-		return nil, fmt.Errorf("serve: load weights: %w", err)
+	if err = e.load(dev, env, weights); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
-
-// Job returns what the engine was made from.
-func (e *Engine) Job() *Job { return e.job }
 
 // Add queues a request. What can never run is refused with a *ContextError or a *sched.LimitError.
 func (e *Engine) Add(r Request) error {
@@ -292,30 +274,4 @@ func (e *Engine) Stats() Stats {
 	s := e.stats
 	s.Sched, s.Pool = e.sched.Stats(), e.pool.Stats()
 	return s
-}
-
-// Check compares the promise with the ledger's peak.
-func (e *Engine) Check() error {
-	if err := e.job.Promise.Check(e.ledger.Peak()); err != nil {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
-
-// Close releases everything. The engine must not be used again; closing it twice does nothing more.
-func (e *Engine) Close() error {
-	var errs []error
-	if e.session != nil {
-		errs = append(errs, e.session.Close())
-		e.session = nil
-	}
-	if e.arena != nil {
-		errs = append(errs, e.arena.Close())
-		e.arena = nil
-	}
-	if e.runtime != nil {
-		e.runtime.Release()
-		e.runtime = nil
-	}
-	return errors.Join(errs...)
 }

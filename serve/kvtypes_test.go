@@ -116,11 +116,14 @@ func TestKVTypesAreClose(t *testing.T) {
 func TestKVTypesTakeTheirBytes(t *testing.T) {
 	const slots, width, layers = 3 * 160, 2 * 32, 2
 	for _, dev := range []device.Device{newRef(), newCPU(2), newFar()} {
-		for _, types := range kvPairs {
+		for i, types := range kvPairs {
+			if dev.Name() != "cpu" && i%4 != 3 {
+				continue // slow, and the same plan
+			}
 			o := base(heads())
 			o.KVTypes = types
 			e := open(t, dev, o, nil)
-			add(t, e, requests()...)
+			add(t, e, requests()[0])
 			drive(t, e, nil) // checks the promise after every step
 			var want mem.Bytes
 			for _, k := range types {

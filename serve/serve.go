@@ -12,6 +12,8 @@
 // chunks, batch-mates, preemption or what was cached. Between calls no pass is in flight. In steady state Step allocates
 // next to nothing; every buffer that grows with an option is in the plan.
 //
+// A Runner is the same pass without scheduler and sampler: one sequence, whose logits its caller reads. It measures models.
+//
 // An engine is not safe for concurrent use. It knows no text, reads no files and reads no clock.
 //
 // Sources: Orca (Yu et al., OSDI 2022) and PagedAttention (Kwon et al. 2023, arXiv 2309.06180).
@@ -45,6 +47,7 @@ type Options struct {
 	MaxSeqs      int // sequences at a time; 0 is 1
 	BlockSize    int // tokens in a KV block; 0 is DefaultBlockSize
 	PrefillChunk int // rows of one sequence in one pass; 0 is DefaultPrefillChunk. Never more than Context
+	Outs         int // rows of a pass that may have logits, for a Runner; 0 is MaxSeqs. Never more than a pass has
 	Blocks       int // KV blocks; 0 takes what MaxSeqs sequences of Context tokens need, or as many as Memory allows
 
 	Types map[string]dtype.Type // how weights are stored, by the names of model.Config.Parameters; those absent in f32
@@ -90,7 +93,7 @@ func (o Options) Validate() error {
 	for _, f := range []struct {
 		name   string
 		n, min int
-	}{{"context", o.Context, 1}, {"sequences", o.MaxSeqs, 1}, {"block size", o.BlockSize, 1}, {"prefill chunk", o.PrefillChunk, 1}, {"blocks", o.Blocks, 0}} {
+	}{{"context", o.Context, 1}, {"sequences", o.MaxSeqs, 1}, {"block size", o.BlockSize, 1}, {"prefill chunk", o.PrefillChunk, 1}, {"outs", o.Outs, 0}, {"blocks", o.Blocks, 0}} {
 		if f.n < f.min || f.n > 1<<30 {
 			return fmt.Errorf("serve: %s %d: want %d to %d", f.name, f.n, f.min, 1<<30)
 		}
@@ -119,6 +122,9 @@ func (o Options) width() int { return (o.Context + o.BlockSize - 1) / o.BlockSiz
 // maxRows is the number of tokens in a pass: every sequence can decode.
 func (o Options) maxRows() int { return max(o.PrefillChunk, o.MaxSeqs) }
 
+// maxOuts is the number of rows of a pass that may have logits.
+func (o Options) maxOuts() int { return min(max(o.Outs, o.MaxSeqs), o.maxRows()) }
+
 // maxCopies is the number of block copies before a pass. Only forked sequences copy, and a sequence alone has nobody to
 // share with.
 func (o Options) maxCopies() int {
@@ -131,7 +137,7 @@ func (o Options) maxCopies() int {
 // pass is the shape of the pass program.
 func (o Options) pass() model.PassOptions {
 	return model.PassOptions{
-		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.MaxSeqs, MaxSeqs: o.MaxSeqs,
+		Name: passProgram, MaxRows: o.maxRows(), MaxOuts: o.maxOuts(), MaxSeqs: o.MaxSeqs,
 		Blocks: o.Blocks, BlockSize: o.BlockSize, Context: o.Context, MaxCopies: o.maxCopies(), Types: o.Types,
 		KVTypes: o.KVTypes,
 	}

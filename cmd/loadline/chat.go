@@ -86,6 +86,7 @@ func (x *chatFlags) validate() error {
 // chatDocument is chat's document.
 type chatDocument struct {
 	memoryReport
+	streamReport
 	Messages        []chatMessage `json:"messages"` // all that was said, also before a reset
 	Context         int           `json:"context"`
 	Dropped         int           `json:"dropped_turns"` // turns that no longer fitted
@@ -170,8 +171,8 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	o := serve.Options{
-		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
-		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(), KVTypes: kv,
+		Config: x.model.Config, KVTypes: kv, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, BlockSize: x.blockSize, PrefillChunk: x.prefillChunk,
+		Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
@@ -193,6 +194,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	x.job = job
+	x.a.notes(job)
 	x.conv.context = job.Options.Context
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil
@@ -201,7 +203,8 @@ func (x *chatting) plan(limit mem.Bytes) error {
 // run talks until the input ends.
 func (x *chatting) run(limit mem.Bytes) (err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.Source)
+	reads := newMeter(x.a, x.job, x.model.Source)
+	e, err := serve.New(x.job, x.dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return err
 	}
@@ -213,9 +216,11 @@ func (x *chatting) run(limit mem.Bytes) (err error) {
 	if err := x.a.log.write("start", map[string]any{"verb": "chat", "context": x.doc.Context, "limit_bytes": limit}); err != nil {
 		return err
 	}
+	reads.reset()
 	if err := x.talk(e); err != nil {
 		return err
 	}
+	x.doc.streamReport = reads.report()
 	if x.doc.memoryReport, err = reportMemory(limit, x.job.Promise.Peak, ledger.Peak()); err != nil {
 		return err
 	}
@@ -227,8 +232,8 @@ func (x *chatting) run(limit mem.Bytes) (err error) {
 // finish prints the document, or for people what it took.
 func (x *chatting) finish() error {
 	d := &x.doc
-	x.a.say("%s, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v\n",
-		count(x.tokens, "token"), d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit)
+	x.a.say("%s, %.1f tokens/s; memory promised %v, ledger %v, process peak RSS %v of %v%s\n",
+		count(x.tokens, "token"), d.TokensPerSecond, d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
 	if err := x.a.log.write("end", map[string]any{"tokens": x.tokens, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadline/data"
-	"loadline/eval"
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/serve"
@@ -69,7 +68,6 @@ func exitCode(err error) int {
 		option   *train.OptionError
 		training *train.DoesNotFitError
 		serving  *serve.DoesNotFitError
-		measured *eval.DoesNotFitError
 		budget   *mem.OverBudgetError
 		rank     *rankError
 		disk     *tierError
@@ -82,7 +80,7 @@ func exitCode(err error) int {
 		return rank.code
 	case errors.As(err, &u), errors.As(err, &option):
 		return codeUsage
-	case errors.As(err, &training), errors.As(err, &serving), errors.As(err, &measured), errors.As(err, &budget), errors.As(err, &disk), errors.As(err, &heap):
+	case errors.As(err, &training), errors.As(err, &serving), errors.As(err, &budget), errors.As(err, &disk), errors.As(err, &heap):
 		return codeDoesNotFit
 	}
 	return codeFailed

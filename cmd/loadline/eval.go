@@ -17,6 +17,7 @@ import (
 	"loadline/mem"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
+	"loadline/serve"
 	"loadline/tensor/kernel"
 )
 
@@ -89,6 +90,7 @@ func (x *evalFlags) rule() eval.Rule {
 // evalDocument is eval's document.
 type evalDocument struct {
 	memoryReport
+	streamReport
 	Perplexity      float64 `json:"perplexity"`
 	Stderr          float64 `json:"perplexity_stderr"`
 	MeanLoss        float64 `json:"mean_loss"`
@@ -108,7 +110,7 @@ type evaluation struct {
 	model   *weights.Model
 	tok     *tokenizer.Tokenizer
 	bos     []int32
-	job     *eval.Job
+	job     *serve.Job
 	dev     device.Device
 	doc     evalDocument
 	windows int64 // that there are to score
@@ -146,8 +148,13 @@ func (a *app) eval(f *evalFlags) (err error) {
 // plan plans the runner.
 func (x *evaluation) plan(limit mem.Bytes) error {
 	positions := x.model.Config.MaxPositionEmbeddings
-	o := eval.Options{
-		Config: x.model.Config, Types: x.model.Types, Memory: limit, Context: x.engineFlags.context, Chunk: x.prefillChunk, BlockSize: x.blockSize, Runtime: runtimeWith(x.tok) + x.model.HeapBytes(),
+	kv, err := kvTypes(x.kvType)
+	if err != nil {
+		return err
+	}
+	o := serve.Options{
+		Config: x.model.Config, Types: x.model.Types, KVTypes: kv, Memory: limit, Context: x.engineFlags.context, PrefillChunk: x.prefillChunk, Outs: x.prefillChunk,
+		BlockSize: x.blockSize, Runtime: runtimeWith(x.tok) + x.model.HeapBytes(), NoCache: true,
 	}
 	if o.Context == 0 {
 		o.Context = min(defaultWindow, positions)
@@ -159,12 +166,14 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 		return usage(fmt.Sprintf("--context %d", defaultWindow), "--context %d: a window leaves no token to score", o.Context)
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline eval --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "eval: "))
+		return usage("loadline eval --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
-	var err error
-	x.job, err = eval.Plan(o, x.dev)
-	return err
+	if x.job, err = serve.Plan(o, x.dev); err != nil {
+		return err
+	}
+	x.a.notes(x.job)
+	return nil
 }
 
 // encode reads the text and calls emit with its tokens.
@@ -204,18 +213,23 @@ var errEnough = errors.New("enough")
 // run scores the text.
 func (x *evaluation) run(limit mem.Bytes) (err error) {
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
-	r, err := eval.New(x.job, x.dev, device.Env{Ledger: ledger}, x.model.Source)
+	reads := newMeter(x.a, x.job, x.model.Source)
+	r, err := serve.NewRunner(x.job, x.dev, device.Env{Ledger: ledger}, reads.source)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	p, err := eval.NewPerplexity(r, x.rule(), x.bos, kernel.Best())
+	o := &x.job.Options
+	p, err := eval.NewPerplexity(r, eval.Options{
+		Context: o.Context, Chunk: o.PrefillChunk, Vocab: o.Config.VocabSize, Rule: x.rule(), BOS: x.bos, Kernels: kernel.Best(),
+	})
 	if err != nil {
 		return err
 	}
 	if err := x.a.log.write("start", map[string]any{"verb": "eval", "windows": x.windows, "context": x.doc.Context, "limit_bytes": limit}); err != nil {
 		return err
 	}
+	reads.reset()
 	began := x.a.seconds()
 	if err := x.stream(p, limit); err != nil {
 		return err
@@ -223,6 +237,7 @@ func (x *evaluation) run(limit mem.Bytes) (err error) {
 	s, d := p.Score(), &x.doc
 	d.Perplexity, d.Stderr, d.MeanLoss, d.Tokens, d.Windows = s.Perplexity(), s.Stderr(), s.Mean(), s.Tokens, s.Windows
 	d.TokensPerSecond = float64(s.Windows*int64(d.Context)) / max(x.a.seconds()-began, 1e-9)
+	d.streamReport = reads.report()
 	if d.memoryReport, err = reportMemory(limit, x.job.Promise.Peak, ledger.Peak()); err != nil {
 		return err
 	}
@@ -274,7 +289,7 @@ func (x *evaluation) finish() error {
 	}
 	fmt.Fprintf(t, "perplexity %.4f ± %.4f: %s tokens scored (%s) in %s of %d; mean loss %.5f, %s tokens/s\n", d.Perplexity, d.Stderr,
 		grouped(d.Tokens), d.Score, count(int(d.Windows), "window"), d.Context, d.MeanLoss, grouped(int64(d.TokensPerSecond)))
-	x.a.say("memory promised %v, ledger %v, process peak RSS %v of %v\n", d.Predicted, d.Ledger, d.RSS, d.Limit)
+	x.a.say("memory promised %v, ledger %v, process peak RSS %v of %v%s\n", d.Predicted, d.Ledger, d.RSS, d.Limit, d.streamReport.words())
 	if err := x.a.log.write("end", map[string]any{"perplexity": d.Perplexity, "tokens": d.Tokens, "rss_peak_bytes": d.RSS, "seconds": d.Seconds}); err != nil {
 		return err
 	}

@@ -279,7 +279,11 @@ func TestBenchModel(t *testing.T) {
 	if want := []string{"pp16", "tg3", "pp16 @ d8", "tg3 @ d8"}; !slices.Equal(tests, want) || d.Repeat != 2 || d.Parameters == 0 {
 		t.Errorf("got %q and %+v, want %q", tests, d, want)
 	}
-	r := loadline(t, "bench", "--model", dir, "-p", "4", "-n", "2", "-r", "1", "--kernels", "generic", "--quiet")
+	profile := filepath.Join(t.TempDir(), "cpu.prof")
+	r := loadline(t, "bench", "--model", dir, "-p", "4", "-n", "2", "-r", "1", "--kernels", "generic", "--quiet", "--kv-type", "q8_0", "--cpuprofile", profile)
+	if st, err := os.Stat(profile); err != nil || st.Size() == 0 {
+		t.Errorf("profile: %v", err)
+	}
 	if r.code != codeDone || !strings.Contains(r.out, "pp4") || !strings.Contains(r.out, "generic kernels") {
 		t.Errorf("got exit code %d and %q; %s", r.code, r.out, r.err)
 	}

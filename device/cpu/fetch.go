@@ -4,6 +4,7 @@ import (
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/mem/tier"
+	"loadline/tensor/kernel"
 )
 
 // fetched are the buffers of p that a Fetch fills with a weight of f16 or bf16 in panels: what products of f32 rows read, and nothing
@@ -50,6 +51,15 @@ func stageNeeds(programs []*compile.Program) int64 {
 	return 0
 }
 
+// pieces is as much of stage as a weight is best packed by: whole panels, else whole blocks.
+func (w *packed) pieces(stage []byte) []byte {
+	unit := w.size
+	if panel := kernel.QuantPanel * (w.k / w.elems) * unit; panel <= len(stage) {
+		unit = panel
+	}
+	return stage[:len(stage)/unit*unit]
+}
+
 // packing is the Store that the copy of a weight in panels reads from: it takes what the file has, a piece at a time, and packs it
 // where the weight lies, all on the copy stream, which does one job at a time.
 type packing struct {
@@ -60,8 +70,7 @@ type packing struct {
 
 // ReadAt fills p, the weight's place.
 func (s *packing) ReadAt(p []byte, off int64) (int, error) {
-	size, all := s.w.t.BlockBytes(), s.w.experts*s.w.stored()
-	stage := s.stage[:len(s.stage)/size*size]
+	stage, all := s.w.pieces(s.stage), s.w.experts*s.w.stored()
 	for at := 0; at < all; {
 		piece := stage[:min(len(stage), all-at)]
 		if _, err := s.Store.ReadAt(piece, off+int64(at)); err != nil {

@@ -15,17 +15,21 @@ import (
 // of kernel.QuantWeights. Of f16 and bf16 the rows after the last whole panel lie as in a file, so they take no more room than there.
 type packed struct {
 	t       quant.Type
-	experts int // 1 for a matrix
-	n, k    int // of a matrix
-	bytes   int // of a matrix
+	group   quant.Group // of codes in place of a Type; zero where there are none
+	size    int         // bytes of a block in a file
+	elems   int         // of a block
+	experts int         // 1 for a matrix
+	n, k    int         // of a matrix
+	bytes   int         // of a matrix
 	data    []byte
 }
 
 // newPacked is a weight of type t in data.
 func newPacked(t graph.Type, data []byte) *packed {
-	f, _ := quant.Of(t.DType)
 	s := t.Shape
-	w := &packed{t: f, experts: 1, n: s.Dims[s.N-2].N, k: s.Last(), data: data}
+	w := &packed{elems: t.DType.BlockElems(), size: int(t.DType.Bytes(int64(t.DType.BlockElems()))), experts: 1, n: s.Dims[s.N-2].N, k: s.Last(), data: data}
+	w.t, _ = quant.Of(t.DType)
+	w.group, _ = quant.GroupOf(t.DType)
 	if s.N == 3 {
 		w.experts = s.Dims[0].N
 	}
@@ -34,7 +38,7 @@ func newPacked(t graph.Type, data []byte) *packed {
 }
 
 // half tells whether elements are f16 or bf16.
-func (w *packed) half() bool { return w.t.BlockElems() == 1 }
+func (w *packed) half() bool { return w.elems == 1 }
 
 // whole is the rows of a matrix that lie in panels.
 func (w *packed) whole() int {
@@ -54,19 +58,27 @@ func (w *packed) rest(e int) []byte {
 	return w.data[e*w.bytes : (e+1)*w.bytes][kernel.QuantWeightsLen(w.t, w.whole(), w.k):]
 }
 
+// codes is matrix e of groups of codes.
+func (w *packed) codes(e int) kernel.GroupedWeights {
+	return kernel.GroupedWeights{Bits: w.group.Bits, Group: w.group.Elems, N: w.n, K: w.k, Data: w.data[e*w.bytes:][:w.bytes]}
+}
+
 // stored is the bytes of a matrix in a file.
-func (w *packed) stored() int { return w.n * (w.k / w.t.BlockElems()) * w.t.BlockBytes() }
+func (w *packed) stored() int { return w.n * (w.k / w.elems) * w.size }
 
 // packFrom fills the weight from whole blocks of its file's bytes, of which at is the first one's place.
 func (w *packed) packFrom(src []byte, at int) {
-	all, front := w.stored(), w.whole()*(w.k/w.t.BlockElems())*w.t.BlockBytes()
+	all, front := w.stored(), w.whole()*(w.k/w.elems)*w.size
 	for len(src) > 0 {
 		e, off := at/all, at%all
 		n := min(len(src), all-off)
-		if off < front {
+		switch {
+		case w.group.Bits > 0:
+			w.codes(e).PackFrom(src[:n], off)
+		case off < front:
 			n = min(n, front-off)
 			w.panels(e).PackFrom(src[:n], off)
-		} else {
+		default:
 			copy(w.rest(e)[off-front:], src[:n])
 		}
 		src, at = src[n:], at+n
@@ -163,8 +175,8 @@ func bindRestorePacked(b *binder) step {
 	if b.err != nil {
 		return nothing
 	}
-	name, size := b.x.Buffers[b.in.Out[0].Buffer].Name, w.t.BlockBytes()
-	stage = stage[:len(stage)/size*size]
+	name, size := b.x.Buffers[b.in.Out[0].Buffer].Name, w.size
+	stage = w.pieces(stage)
 	all := w.experts * w.stored()
 	var piece []byte
 	var at int
@@ -178,7 +190,7 @@ func bindRestorePacked(b *binder) step {
 			if err := s.args.Source(name, piece); err != nil {
 				return fmt.Errorf("restore %q: %w", name, err)
 			}
-			s.each(len(piece)/size, kernel.QuantPanel*w.k/w.t.BlockElems(), f) // about a panel, whose lines are one thread's
+			s.each(len(piece)/size, kernel.QuantPanel*w.k/w.elems, f) // about a panel, whose lines are one thread's
 		}
 		return nil
 	})
@@ -189,6 +201,9 @@ func bindEmbeddingPacked(b *binder) step {
 	tokens, table, out := b.inInt(0), b.weight(b.in.In[1]), b.out32(0)
 	t := b.outType(0)
 	d := t.Shape.Last()
+	if b.err == nil && table.group.Bits > 0 {
+		b.err = fmt.Errorf("no look-ups in %v", b.inType(1))
+	}
 	f := fn(func(s *Session, lo, hi, _ int) {
 		for r := lo; r < hi; r++ {
 			table.row(s, out[r*d:(r+1)*d], int(tokens[r]))

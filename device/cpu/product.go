@@ -22,11 +22,34 @@ type product struct {
 	across  int // tiles of a matrix
 }
 
-// The tiles: what a tile takes of a weight, and its rows at a time, each stay in L2 beside the other.
+// The tiles: of many rows, what a tile takes of a weight and its rows at a time each stay in L2 beside the other.
 const (
 	productCache = 256 << 10 // bytes of each
-	productSmall = 1 << 16   // multiply-adds below which a tile is not cut
+	productSmall = 1 << 14   // multiply-adds of which a thread takes all
+	productLarge = 1 << 17   // of which it takes a tile
+	productTurns = 8         // the most tiles that a thread gets
 )
+
+// cut is the columns of a tile. Each thread gets as many tiles as the others: some more where there is time for it, since a thread may
+// begin late.
+func (w *packed) cut(rows, threads int) int {
+	work := rows * w.n * w.k
+	if threads == 1 && rows <= tileless || work <= productSmall {
+		return roundUp(w.n, kernel.QuantPanel)
+	}
+	turns := min(max(work/(threads*productLarge), 1), productTurns)
+	width := tiles(w.n, threads*turns)
+	if rows > tileless {
+		width = min(width, max(productCache*w.n/max(w.bytes, 1), kernel.QuantPanel))
+	}
+	if width > 16*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
+		return roundUp(width, 4*kernel.QuantPanel)
+	}
+	return roundUp(width, kernel.QuantPanel)
+}
+
+// tileless is the rows that a micro-kernel takes at most: with no more, each part of a weight is read once.
+const tileless = 8
 
 // product computes y = x·wᵀ + bias. Where again, the product before it had the same rows.
 func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows int, again bool) {
@@ -45,13 +68,7 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 		}
 	}
 	p.height = max(productCache/rowBytes&^7, 8)
-	most := productCache * w.n / max(w.bytes, 1) // columns whose weights fit
-	want := max(min(8*s.pool.Threads(), rows*w.n*w.k/productSmall), 1)
-	p.width = min(max(w.n/want, 1), max(most, 1))
-	if p.width > 3*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
-		p.width = roundUp(p.width, 4*kernel.QuantPanel)
-	}
-	p.width = roundUp(p.width, kernel.QuantPanel)
+	p.width = w.cut(rows, s.pool.Threads())
 	p.across = tiles(w.n, p.width)
 	s.pool.DoTask(w.experts*p.across, p)
 }
@@ -79,8 +96,11 @@ func (p *product) Run(i, worker int) {
 	if lo == hi {
 		return
 	}
-	whole, rest := p.w.panels(e), kernel.QuantWeights{}
-	if c1 > whole.N { // the rows after the last whole panel, as a panel
+	var whole, rest kernel.QuantWeights
+	if p.w.group.Bits == 0 {
+		whole = p.w.panels(e)
+	}
+	if c1 > whole.N && p.w.half() { // the rows after the last whole panel, as a panel
 		c := p.s.carver(worker)
 		n := p.w.n - whole.N
 		rest = kernel.QuantWeights{Type: p.w.t, N: n, K: p.w.k, Data: bytesOf(c.take(restElems(p.w.k)))}
@@ -89,7 +109,10 @@ func (p *product) Run(i, worker int) {
 	}
 	for r := lo; r < hi; r += p.height {
 		end := min(r+p.height, hi)
-		if c0 < whole.N {
+		if p.w.group.Bits > 0 {
+			c, lda := p.to(r, end, c0, c1), kernel.QuantizedLen(1, p.w.k)
+			p.s.set.GemmGrouped(c, p.codes[r*lda:end*lda], p.w.codes(e), c0)
+		} else if c0 < whole.N {
 			p.tile(whole, r, end, c0, min(c1, whole.N), 0)
 		}
 		if rest.N > 0 {
@@ -106,14 +129,20 @@ func (p *product) Run(i, worker int) {
 
 // tile makes rows r0 to r1 and columns c0 to c1 of y; w's first row is that of column base.
 func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int) {
-	n, k := p.w.n, p.w.k
-	c := kernel.RowMajor(p.y[r0*n+c0:(r1-1)*n+c1], r1-r0, c1-c0, n)
+	k := p.w.k
+	c := p.to(r0, r1, c0, c1)
 	if p.codes == nil {
 		p.s.set.GemmHalf(c, rowMajor(p.x[r0*k:r1*k], r1-r0, k), w, c0-base)
 		return
 	}
 	lda := kernel.QuantizedLen(1, k)
 	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base)
+}
+
+// to is rows r0 to r1 and columns c0 to c1 of y.
+func (p *product) to(r0, r1, c0, c1 int) kernel.Mat {
+	n := p.w.n
+	return kernel.RowMajor(p.y[r0*n+c0:(r1-1)*n+c1], r1-r0, c1-c0, n)
 }
 
 // restElems is the workspace, in elements, of the rows after the last whole panel of f16 and bf16.

@@ -37,6 +37,16 @@ func eightBits[T real](x []T) []T {
 
 // decodeBlocks widens whole blocks of a file to elements from at on.
 func (s *store[T]) decodeBlocks(src []byte, at int) {
+	if g, ok := quant.GroupOf(s.dt); ok {
+		var codes [128]uint8
+		for ; len(src) > 0; src, at = src[g.Bytes():], at+g.Elems {
+			scale, zero := g.Get(codes[:g.Elems], src[:g.Bytes()])
+			for i, c := range codes[:g.Elems] {
+				s.f[at+i] = T(float64(scale) * float64(float32(c)-zero))
+			}
+		}
+		return
+	}
 	f, _ := quant.Of(s.dt)
 	var block [256]float32
 	n := f.BlockElems()

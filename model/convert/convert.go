@@ -107,6 +107,7 @@ type tensor struct {
 	wide     func(dst []float32, at int64) error // the same, widened
 	other    safetensors.DType                   // of a tensor that is no weight, which is copied; then only raw is there
 	width    int64                               // of its elements
+	made     bool                                // it is in no file
 }
 
 func (t *tensor) elems() int64 {
@@ -311,17 +312,21 @@ func (o *Options) outFile() (string, error) {
 	return o.Out, nil
 }
 
+// ggufInfos are tensors as a GGUF file's writer wants them.
+func ggufInfos(tensors []*tensor) (infos []gguf.Info) {
+	for _, t := range tensors {
+		infos = append(infos, gguf.Info{Name: t.name, Type: t.to, Shape: t.shape})
+	}
+	return infos
+}
+
 // writeGGUF writes tensors and metadata.
 func (o *Options) writeGGUF(ctx context.Context, tensors []*tensor, meta gguf.Metadata) (*Result, error) {
 	path, err := o.outFile()
 	if err != nil {
 		return nil, err
 	}
-	var infos []gguf.Info
-	for _, t := range tensors {
-		infos = append(infos, gguf.Info{Name: t.name, Type: t.to, Shape: t.shape})
-	}
-	w, err := gguf.Create(path, infos, meta, 0)
+	w, err := gguf.Create(path, ggufInfos(tensors), meta, 0)
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}

@@ -347,7 +347,7 @@ func (t *tensor) stack(experts []*matrix) {
 
 // made is a tensor that no file has.
 func made(name string, values []float64) *tensor {
-	t := &tensor{name: name, shape: []int64{int64(len(values))}, from: quant.F32, to: quant.F32}
+	t := &tensor{name: name, shape: []int64{int64(len(values))}, from: quant.F32, to: quant.F32, made: true}
 	t.wide = func(dst []float32, at int64) error {
 		for i := range dst {
 			dst[i] = float32(values[at+int64(i)])
@@ -430,5 +430,8 @@ func (o *Options) directoryToGGUF(ctx context.Context) (*Result, error) {
 		}
 	}
 	setFileType(&meta, tensors)
+	if err := o.readsBack(x.Config, tensors, meta); err != nil {
+		return nil, err
+	}
 	return o.writeGGUF(ctx, tensors, meta)
 }

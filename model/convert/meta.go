@@ -199,11 +199,8 @@ func (w *writer) positions() (more []*tensor) {
 	case "longrope", "su":
 		if hasOriginal {
 			w.set("rope.scaling.original_context_length", uint32(original))
-			if all, ok := w.j.number("max_position_embeddings"); ok && original > 1 {
-				scale, attn := all/original, 1.0
-				if scale > 1 {
-					attn = math.Sqrt(1 + math.Log(scale)/math.Log(original))
-				}
+			if all, ok := w.j.number("max_position_embeddings"); ok {
+				attn := attentionFactor(all, original)
 				if x, ok := r.number("attention_factor"); ok {
 					attn = x
 				}

@@ -13,7 +13,8 @@ import (
 type Type uint8
 
 // The element types. The zero Type is F32. From Q4_0 on they are block types: elements of a row lie in blocks of a fixed number of
-// elements in a fixed number of bytes, as GGUF files have them. Only weights have such types.
+// elements in a fixed number of bytes, as GGUF files have them. From G4_32 on they are integer codes of 4 or 8 bits with a scale and a
+// zero point for so many elements, which is what GPTQ, AWQ and others amount to. Only weights have block types.
 const (
 	F32 Type = iota
 	F16
@@ -37,12 +38,19 @@ const (
 	IQ4_NL
 	IQ4_XS
 	MXFP4
+	G4_32
+	G4_64
+	G4_128
+	G8_32
+	G8_64
+	G8_128
 	numTypes
 )
 
 var names = [numTypes]string{
 	"f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "i4", "i32", "f64",
 	"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4",
+	"g4_32", "g4_64", "g4_128", "g8_32", "g8_64", "g8_128",
 }
 var bits = [numTypes]int{32, 16, 16, 8, 8, 8, 4, 32, 64}
 
@@ -54,6 +62,7 @@ var blocks = [numTypes]block{
 	Q4_0: {32, 18, 288}, Q4_1: {32, 20, 320}, Q5_0: {32, 22, 352}, Q5_1: {32, 24, 384}, Q8_0: {32, 34, 544}, IQ4_NL: {32, 18, 288},
 	MXFP4: {32, 17, 272}, Q2_K: {256, 84, 1344}, Q3_K: {256, 110, 1824}, Q4_K: {256, 144, 2368}, Q5_K: {256, 176, 2880},
 	Q6_K: {256, 210, 3360}, IQ4_XS: {256, 136, 2208},
+	G4_32: {32, 24, 384}, G4_64: {64, 40, 640}, G4_128: {128, 72, 1152}, G8_32: {32, 40, 640}, G8_64: {64, 72, 1152}, G8_128: {128, 136, 2176},
 }
 
 // PanelRows is the rows of a packed matrix that lie side by side.

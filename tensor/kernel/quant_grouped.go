@@ -36,24 +36,28 @@ func (w GroupedWeights) PackRow(n int, codes []uint8, scales, zeros []float32) {
 	if n < 0 || n >= w.N || len(codes) != w.K || len(scales) != groups || len(zeros) != groups || len(w.Data) != GroupedLen(w.Bits, w.N, w.K, w.Group) {
 		panic("kernel: GroupedWeights.PackRow: lengths do not match")
 	}
-	size := groupBytes(w.Bits, w.Group)
-	panel, row := w.Data[n/QuantPanel*groups*size:], n%QuantPanel
 	for g := range groups {
-		dst := panel[g*size : (g+1)*size]
-		putFloat(dst[4*row:], scales[g])
-		putFloat(dst[64+4*row:], scales[g]*(w.half()-zeros[g]))
-		for i := 0; i < w.Group; i += QuantGroup {
-			from, to := codes[g*w.Group+i:][:QuantGroup], dst[128+i/QuantGroup*64*w.Bits:]
-			if w.Bits == 8 {
-				toLanes(to, from, row)
-				continue
-			}
-			var nibbles [16]byte
-			for j := range nibbles {
-				nibbles[j] = from[j]&15 | from[16+j]<<4
-			}
-			toLanes(to, nibbles[:], row)
+		w.packGroup(n, g, codes[g*w.Group:(g+1)*w.Group], scales[g], zeros[g])
+	}
+}
+
+// packGroup fills group g of row n.
+func (w GroupedWeights) packGroup(n, g int, codes []uint8, scale, zero float32) {
+	size, row := groupBytes(w.Bits, w.Group), n%QuantPanel
+	dst := w.Data[(n/QuantPanel*(w.K/w.Group)+g)*size:][:size]
+	putFloat(dst[4*row:], scale)
+	putFloat(dst[64+4*row:], scale*(w.half()-zero))
+	for i := 0; i < w.Group; i += QuantGroup {
+		from, to := codes[i:][:QuantGroup], dst[128+i/QuantGroup*64*w.Bits:]
+		if w.Bits == 8 {
+			toLanes(to, from, row)
+			continue
 		}
+		var nibbles [16]byte
+		for j := range nibbles {
+			nibbles[j] = from[j]&15 | from[16+j]<<4
+		}
+		toLanes(to, nibbles[:], row)
 	}
 }
 

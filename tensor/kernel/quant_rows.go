@@ -27,6 +27,11 @@ func (w QuantWeights) PackFrom(src []byte, at int) {
 		panel := w.panel(n, p)
 		many := 1
 		if p.elems == 1 { // the blocks are elements: as many as are left of the row
+			if whole := QuantPanel * row; k == 0 && n%QuantPanel == 0 && len(src) >= 2*whole { // a panel
+				packHalves(panel, src, row)
+				src, b = src[2*whole:], b+whole
+				continue
+			}
 			many = min(row-k, len(src)/size)
 		}
 		p.pack(panel[k*p.bytes:(k+many)*p.bytes], src[:many*size], n%QuantPanel)
@@ -70,3 +75,24 @@ func (w QuantWeights) Row(dst []float32, n int) {
 		}
 	}
 }
+
+// PackFrom fills W from src, whole blocks of a quant.Group of its rows, one row after another, of which at is the first block's place in
+// bytes. Data begins as zeros, which rows beyond N stay. Threads may fill disjoint pieces at once.
+func (w GroupedWeights) PackFrom(src []byte, at int) {
+	g := quant.Group{Bits: w.Bits, Elems: w.Group}
+	size, row := g.Bytes(), w.K/w.Group
+	if len(w.Data) != GroupedLen(w.Bits, w.N, w.K, w.Group) || w.Group > maxGroup || at < 0 || at%size != 0 || len(src)%size != 0 {
+		panic("kernel: GroupedWeights.PackFrom: lengths do not match")
+	}
+	if (at+len(src))/size > w.N*row {
+		panic("kernel: GroupedWeights.PackFrom: rows outside the matrix")
+	}
+	var codes [maxGroup]uint8
+	for b := at / size; len(src) > 0; b, src = b+1, src[size:] {
+		scale, zero := g.Get(codes[:w.Group], src[:size])
+		w.packGroup(b/row, b%row, codes[:w.Group], scale, zero)
+	}
+}
+
+// maxGroup is the elements of the longest group that PackFrom takes.
+const maxGroup = 128

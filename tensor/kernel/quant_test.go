@@ -549,3 +549,42 @@ func TestPackFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupedPackFrom fills weights in pieces, as PackRow does, and holds the lengths that plans count to those of the panels.
+func TestGroupedPackFrom(t *testing.T) {
+	r := newRand()
+	for _, bits := range []int{4, 8} {
+		for _, group := range []int{32, 64, 128} {
+			g := quant.Group{Bits: bits, Elems: group}
+			n, k := 21, 256
+			want := GroupedWeights{Bits: bits, Group: group, N: n, K: k, Data: make([]byte, GroupedLen(bits, n, k, group))}
+			got := want
+			got.Data = make([]byte, len(want.Data))
+			if d, ok := g.DType(); !ok || d.PackedBytes(int64(n), int64(k)) != int64(len(want.Data)) {
+				t.Errorf("%v: planned as %d bytes, want %d", d, d.PackedBytes(int64(n), int64(k)), len(want.Data))
+			}
+			var src []byte
+			for row := range n {
+				codes, scales, zeros := make([]uint8, k), make([]float32, k/group), make([]float32, k/group)
+				for i := range codes {
+					codes[i] = uint8(r.Uint32()) & uint8(1<<bits-1)
+				}
+				for i := range scales {
+					scales[i], zeros[i] = r.Float32(), float32(r.IntN(1<<bits))
+					block := make([]byte, g.Bytes())
+					g.Put(block, codes[i*group:(i+1)*group], scales[i], zeros[i])
+					src = append(src, block...)
+				}
+				want.PackRow(row, codes, scales, zeros)
+			}
+			for at := 0; at < len(src); {
+				piece := min(len(src)-at, (1+r.IntN(20))*g.Bytes())
+				got.PackFrom(src[at:at+piece], at)
+				at += piece
+			}
+			if !bytes.Equal(got.Data, want.Data) {
+				t.Errorf("%v: packed in pieces it differs", g)
+			}
+		}
+	}
+}

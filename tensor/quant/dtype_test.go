@@ -1,6 +1,8 @@
 package quant
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,13 @@ func TestTypesOfTensors(t *testing.T) {
 	blocks := 0
 	for d := dtype.F32; !strings.HasPrefix(d.String(), "dtype("); d++ {
 		f, ok := Of(d)
+		if g, grouped := GroupOf(d); grouped {
+			back, _ := g.DType()
+			if ok || back != d || d.BlockElems() != g.Elems || d.Bytes(int64(g.Elems)) != int64(g.Bytes()) || d.String() != fmt.Sprintf("g%d_%d", g.Bits, g.Elems) {
+				t.Errorf("%v: got %v, which is %v", d, g, back)
+			}
+			continue
+		}
 		if ok != (d.Block() || d == dtype.F32 || d == dtype.F16 || d == dtype.BF16) {
 			t.Errorf("%v is a format: got %v", d, ok)
 		}
@@ -34,5 +43,23 @@ func TestTypesOfTensors(t *testing.T) {
 	}
 	if d, ok := IQ2_XXS.DType(); ok {
 		t.Errorf("IQ2_XXS: got %v, want none", d)
+	}
+}
+
+// What Put writes Get reads.
+func TestGroupsOfCodes(t *testing.T) {
+	for _, x := range groups {
+		g := x.group
+		codes, got, block := make([]uint8, g.Elems), make([]uint8, g.Elems), make([]byte, g.Bytes())
+		for i := range codes {
+			codes[i] = uint8(i*37+11) & uint8(1<<g.Bits-1)
+		}
+		g.Put(block, codes, 0.25, 7)
+		if scale, zero := g.Get(got, block); scale != 0.25 || zero != 7 || !slices.Equal(got, codes) {
+			t.Errorf("%v: got %v, %v and %v, want %v", g, scale, zero, got, codes)
+		}
+	}
+	if d, ok := (Group{4, 256}).DType(); ok {
+		t.Errorf("groups of 256: got %v, want none", d)
 	}
 }

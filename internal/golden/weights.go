@@ -1,0 +1,91 @@
+package golden
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// smolLM2 is the file's name in the cache.
+const smolLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+// SmolLM2 returns the path of the weights that `make models` fetches, SmolLM2-135M-Instruct in Q4_1. Where they are not, t fails under CI
+// and is skipped elsewhere, since a checkout without network has no way to them.
+func SmolLM2(t testing.TB) string {
+	t.Helper()
+	cache := os.Getenv("LOADLINE_MODELS") // as scripts/models.sh has it
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatalf("golden: %v", err)
+		}
+		cache = filepath.Join(dir, "loadline", "models")
+	}
+	path := filepath.Join(cache, smolLM2)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("golden: %v: make models fetches it", err)
+		}
+		t.Skipf("golden: %v: make models fetches it", err)
+	}
+	return path
+}
+
+// Continuation is what a peer wrote after a prompt, greedily.
+type Continuation struct {
+	Prompt    string    `json:"prompt"`
+	PromptIDs []int32   `json:"prompt_ids"`
+	Tokens    []int32   `json:"tokens"`
+	Seconds   []int32   `json:"seconds"` // the token that came second in each place
+	Gaps      []float64 `json:"gaps"`    // and by how much its logit was less
+}
+
+// Perplexity is what a peer made of the beginning of a text in windows of Context tokens, the second half of each scored.
+type Perplexity struct {
+	Bytes      int       `json:"bytes"` // of the text
+	Context    int       `json:"context"`
+	Windows    int       `json:"windows"`
+	Tokens     int       `json:"tokens"` // scored
+	Perplexity float64   `json:"perplexity"`
+	After      []float64 `json:"after"` // after each window
+}
+
+// LoadContinuations reads the continuations at path and fails t if it cannot.
+func LoadContinuations(t testing.TB, path string) []Continuation {
+	t.Helper()
+	var all []Continuation
+	load(t, path, &all)
+	for i, c := range all {
+		if n := len(c.Tokens); n == 0 || n != len(c.Seconds) || n != len(c.Gaps) || len(c.PromptIDs) == 0 {
+			t.Fatalf("golden: %s: continuation %d: %d tokens, %d seconds, %d gaps, want as many of each", path, i, n, len(c.Seconds), len(c.Gaps))
+		}
+	}
+	return all
+}
+
+// LoadPerplexity reads the perplexity at path and fails t if it cannot.
+func LoadPerplexity(t testing.TB, path string) Perplexity {
+	t.Helper()
+	var p Perplexity
+	load(t, path, &p)
+	if p.Windows == 0 || p.Windows != len(p.After) {
+		t.Fatalf("golden: %s: %d windows, %d values, want one each", path, p.Windows, len(p.After))
+	}
+	return p
+}
+
+// load reads the JSON at path into x; a field that x does not have fails t.
+func load(t testing.TB, path string, x any) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("golden: %v", err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(file))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(x); err != nil {
+		t.Fatalf("golden: %s: %v", path, err)
+	}
+}
