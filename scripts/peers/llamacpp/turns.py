@@ -29,7 +29,7 @@ def run(command):
 
 
 def loadline(binary, file, threads):
-    d, rss = run([binary, "bench", "--model", file, "--threads", str(threads), "--json", "--quiet"])
+    d, rss = run([binary, "bench", "--model", file, "--threads", str(threads), "--repeat", "3", "--json", "--quiet"])
     rates = {r["test"]: r["tokens_per_second"] for r in d["results"]}
     return {t: rates[t] for t in TESTS}, max(rss, d["rss_peak_bytes"])
 

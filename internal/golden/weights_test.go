@@ -1,0 +1,78 @@
+package golden
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const smolLM2Dir = "../../e2e/testdata/smollm2"
+
+// The goldens must be able to show what they are for: continuations of some length with choices that are no ties, over a text of 64k tokens.
+func TestSmolLM2Goldens(t *testing.T) {
+	all := LoadContinuations(t, filepath.Join(smolLM2Dir, "greedy.json"))
+	if len(all) != 20 {
+		t.Errorf("got %d continuations, want 20", len(all))
+	}
+	for i, c := range all {
+		near := 0
+		different := map[int32]bool{}
+		for k, gap := range c.Gaps {
+			if gap < 0 || c.Tokens[k] == c.Seconds[k] {
+				t.Errorf("continuation %d, token %d: got %d, second %d, a gap of %v", i, k, c.Tokens[k], c.Seconds[k], gap)
+			}
+			if gap < 0.05 {
+				near++
+			}
+			different[c.Tokens[k]] = true
+		}
+		if len(c.Tokens) < 64 || near > len(c.Tokens)/10 || len(different) < 6 {
+			t.Errorf("continuation %d: %d tokens, %d different, %d near ties: it proves little", i, len(c.Tokens), len(different), near)
+		}
+	}
+	p := LoadPerplexity(t, filepath.Join(smolLM2Dir, "perplexity.json"))
+	if p.Windows*p.Context < 65536 || p.Tokens != p.Windows*(p.Context-p.Context/2-1) {
+		t.Errorf("got %d windows of %d tokens, %d scored", p.Windows, p.Context, p.Tokens)
+	}
+	if last := p.After[p.Windows-1]; math.Abs(last-p.Perplexity) > 1e-4 || !(last > 5 && last < 100) {
+		t.Errorf("perplexity: got %v after the last window, %v in the end", last, p.Perplexity)
+	}
+}
+
+func TestSmolLM2Cache(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("LOADLINE_MODELS", cache)
+	t.Setenv("CI", "1")
+	if report := fatal(t, func(tb testing.TB) { SmolLM2(tb) }); !strings.Contains(report, "make models") {
+		t.Errorf("without the file: got report %q, want one that says what to do", report)
+	}
+	path := filepath.Join(cache, smolLM2)
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := SmolLM2(t); got != path {
+		t.Errorf("got %s, want %s", got, path)
+	}
+}
+
+func TestLoadWeightsRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"a field that is not known": `[{"prompt_ids":[1],"tokens":[1],"seconds":[2],"gaps":[1],"x":1}]`,
+		"gaps that are missing":     `[{"prompt_ids":[1],"tokens":[1,2],"seconds":[2,3],"gaps":[1]}]`,
+		"no tokens":                 `[{"prompt_ids":[1],"tokens":[],"seconds":[],"gaps":[]}]`,
+		"no JSON":                   `[`,
+	} {
+		path := filepath.Join(t.TempDir(), "x.json")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if report := fatal(t, func(tb testing.TB) { LoadContinuations(tb, path) }); report == "" {
+			t.Errorf("%s: is accepted", name)
+		}
+	}
+	if report := fatal(t, func(tb testing.TB) { LoadPerplexity(tb, filepath.Join(t.TempDir(), "none")) }); report == "" {
+		t.Error("a file that is not there: is accepted")
+	}
+}
