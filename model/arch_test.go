@@ -85,14 +85,25 @@ func TestArchitecturesServe(t *testing.T) {
 
 // serve is the logits of all tokens, of every sequence chunk tokens in a pass.
 func (a archCase) serve(t *testing.T, dev device.Device, chunk int) []float32 {
-	o := PassOptions{Name: "pass", MaxRows: a.seqs * a.seq, MaxOuts: a.seqs * a.seq, MaxSeqs: a.seqs, BlockSize: 4, Context: a.seq}
-	o.Blocks = a.seqs * o.TableWidth()
+	o := a.pass()
 	g, err := PassGraph(a.c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := openOn(t, dev, g)
 	r.load(a.c, a.weights)
+	return a.logits(r, o, chunk)
+}
+
+// pass is a pass that all tokens fit in.
+func (a archCase) pass() PassOptions {
+	o := PassOptions{Name: "pass", MaxRows: a.seqs * a.seq, MaxOuts: a.seqs * a.seq, MaxSeqs: a.seqs, BlockSize: 4, Context: a.seq}
+	o.Blocks = a.seqs * o.TableWidth()
+	return o
+}
+
+// logits runs a pass until all tokens are through.
+func (a archCase) logits(r *runner, o PassOptions, chunk int) []float32 {
 	table := make([]int32, a.seqs*o.TableWidth())
 	for i := range table {
 		table[i] = int32(len(table) - 1 - i)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"loadline/graph"
 	"loadline/tensor/dtype"
@@ -15,8 +16,8 @@ func (c Config) CheckTypes(types map[string]dtype.Type) error {
 		n := p.Type.Shape.Last()
 		switch {
 		case t == dtype.F32:
-		case p.Type.Shape.N < 2:
-			return fmt.Errorf("model: %s, which has one axis, is stored as %v: want f32", p.Name, t)
+		case !p.Matrix():
+			return fmt.Errorf("model: %s, which is no matrix, is stored as %v: want f32", p.Name, t)
 		case t != dtype.F16 && t != dtype.BF16 && !t.Block():
 			return fmt.Errorf("model: %s is stored as %v: want f32, f16, bf16 or a block type", p.Name, t)
 		case n%t.BlockElems() != 0:
@@ -25,6 +26,10 @@ func (c Config) CheckTypes(types map[string]dtype.Type) error {
 	}
 	return nil
 }
+
+// Matrix tells whether a weight is a matrix, or one for each expert, that rows are multiplied by or looked up in: what may be stored in
+// another type than f32. Norms and biases, those of experts among them, are not.
+func (p Param) Matrix() bool { return p.Type.Shape.N >= 2 && !strings.HasSuffix(p.Name, "bias") }
 
 // stored declares how the weights are stored.
 func (d *decoder) stored(types map[string]dtype.Type) {

@@ -39,6 +39,9 @@ func Plan(o Options, dev device.Device) (*Job, error) {
 	if err != nil || j.fits() {
 		return j, err
 	}
+	if o.InMemory {
+		return nil, doesNotFit(j, dev)
+	}
 	s, err := streaming(o, dev)
 	switch {
 	case err != nil:

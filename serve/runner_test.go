@@ -112,3 +112,22 @@ func TestRunnerRefuses(t *testing.T) {
 		}()
 	}
 }
+
+// TestInMemory refuses where Plan would read weights again for every pass.
+func TestInMemory(t *testing.T) {
+	o, dev := base(tiny(model.Llama)), newCPU(1)
+	o.MaxSeqs, o.Config.IntermediateSize = 1, 4096 // weights that are worth reading again
+	whole, err := Plan(o, dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Memory = whole.Promise.Memory() - 512<<10
+	if j, err := Plan(o, dev); err != nil || j.Streamed() == 0 {
+		t.Fatalf("got %v, want a plan that reads weights again", err)
+	}
+	o.InMemory = true
+	var no *DoesNotFitError
+	if _, err := Plan(o, dev); !errors.As(err, &no) || no.Need != whole.Promise.Memory() {
+		t.Errorf("got %v, want a refusal with what all weights in memory take", err)
+	}
+}

@@ -60,6 +60,7 @@ type Options struct {
 
 	Machine cost.Machine // what modelled times are for; the zero value is cost.Laptop2
 
+	InMemory bool      // refuse what does not fit rather than read weights again for every pass
 	Stream   bool      // Plan's: weights are read again for every pass
 	Resident mem.Bytes // Plan's: of these, what stays in memory at most, norms and biases aside
 }

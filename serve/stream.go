@@ -97,6 +97,15 @@ func streaming(o Options, dev device.Device) (*Job, error) {
 // Streamed is the bytes of weights that every pass reads again; 0 where memory holds all of them.
 func (j *Job) Streamed() mem.Bytes { return j.Program(passProgram).Streamed() }
 
+// PassSeconds is the modelled time of a pass of as many rows as there can be: what it computes, or what it reads if that takes longer.
+func (j *Job) PassSeconds() float64 {
+	t := j.Program(passProgram).Seconds
+	if n := j.Streamed(); n > 0 {
+		t = max(t, float64(n)/j.Options.Machine.Link[mem.Disk])
+	}
+	return t
+}
+
 // Notes says, for people, what the plan gave up: one line each.
 func (j *Job) Notes() []string {
 	n := j.Streamed()

@@ -35,6 +35,9 @@ const defaultChatContext = 4096
 // maxTemplateFile is the longest template that is read.
 const maxTemplateFile = 1 << 20
 
+// goodChatContext is the smallest context that chat prefers to weights that are read again for every token.
+const goodChatContext = 256
+
 // leastChatContext is the smallest context that chat takes by itself where memory holds no more.
 const leastChatContext = 128
 
@@ -184,12 +187,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return usage("loadline chat --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
-	job, err := serve.Plan(o, x.dev)
-	var no *serve.DoesNotFitError
-	if errors.As(err, &no) && x.engineFlags.context == 0 && no.Nearest != nil && no.Nearest.Context >= leastChatContext {
-		x.a.say("the context is %d tokens, not %d: %v holds no more\n", no.Nearest.Context, o.Context, limit)
-		job, err = serve.Plan(*no.Nearest, x.dev)
-	}
+	job, err := x.planContext(o, x.engineFlags.context > 0)
 	if err != nil {
 		return err
 	}
@@ -198,6 +196,47 @@ func (x *chatting) plan(limit mem.Bytes) error {
 	x.conv.context = job.Options.Context
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil
+}
+
+// planContext plans the engine. A context that nobody asked for gives way: to weights in memory first, and then to the limit.
+func (x *chatting) planContext(o serve.Options, asked bool) (*serve.Job, error) {
+	if asked {
+		return serve.Plan(o, x.dev)
+	}
+	say := func(c int) {
+		x.a.say("the context is %d tokens, not %d: %v holds no more\n", c, o.Context, o.Memory)
+	}
+	short := o
+	short.InMemory = true
+	job, err := serve.Plan(short, x.dev)
+	var no *serve.DoesNotFitError
+	if !errors.As(err, &no) {
+		return job, err
+	}
+	if short.Context = shorter(no); short.Context >= goodChatContext {
+		if job, err := serve.Plan(short, x.dev); err == nil {
+			say(short.Context)
+			return job, nil
+		}
+	}
+	job, err = serve.Plan(o, x.dev)
+	if errors.As(err, &no) && no.Nearest != nil && no.Nearest.Context >= leastChatContext {
+		say(no.Nearest.Context)
+		return serve.Plan(*no.Nearest, x.dev)
+	}
+	return job, err
+}
+
+// shorter is the context whose keys and values take about as much less as is missing, 0 if there is none.
+func shorter(no *serve.DoesNotFitError) int {
+	for _, l := range no.Largest {
+		if l.Purpose == mem.KVBlocks {
+			c := int64(no.Wanted.Context)
+			c -= int64(no.Need-no.Wanted.Memory) * c / int64(l.Bytes) * 21 / 20 // blocks are whole, and some workspace goes with them
+			return int(max(c, 0)) / 64 * 64
+		}
+	}
+	return 0
 }
 
 // run talks until the input ends.

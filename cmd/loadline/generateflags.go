@@ -43,7 +43,7 @@ the prompt, the seed and the sampling flags alone, not on memory, threads, block
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&g.model, "model", "", "directory at `PATH`: an --out of train (its newest checkpoint), a checkpoint, or Hugging Face files")
+	f.StringVar(&g.model, "model", "", "model at `PATH`: an --out of train (its newest checkpoint), a Hugging Face directory, a GGUF file, or ORG/NAME as pulled")
 	f.StringVar(&g.prompt, "prompt", "", "`TEXT` to go on from, as it is")
 	f.IntVar(&g.maxTokens, "max-tokens", 128, "most new tokens")
 	g.samplingFlags.register(f)

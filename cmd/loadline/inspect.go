@@ -85,6 +85,7 @@ type inspectTraining struct {
 
 // inspect is the verb.
 func (a *app) inspect(path string) error {
+	path = cachedModel(path)
 	s, err := os.Stat(path)
 	if err != nil {
 		return usage("check the path", "%s: there is no such file or directory", path)

@@ -66,6 +66,9 @@ func (t *trainFlags) planModel() (*planModel, error) {
 	if _, _, err := model.Preset(name); err == nil {
 		return presetModel(name)
 	}
+	if dir := cachedModel(name); dir != name {
+		return fileModel(dir)
+	}
 	near := cards.Nearest(name)
 	return nil, usage("loadline plan --list models, or check the path", "there is no model and no file %s; the nearest built-in model is %s", name, near)
 }

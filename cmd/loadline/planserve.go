@@ -69,6 +69,9 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		count(job.Options.MaxSeqs, "sequence"), job.Options.Context, count(job.Options.Blocks, "KV block"), job.Options.BlockSize)
 	fmt.Fprintf(w, "limit %v: %s\n", o.Memory, r.LimitFrom)
 	printPeak(w, job.Promise)
+	for _, n := range job.Notes() {
+		fmt.Fprintln(w, n)
+	}
 	if d.Fits {
 		fmt.Fprintf(w, "fits: %v of %v\n", job.Promise.Memory(), o.Memory)
 	}
@@ -91,12 +94,15 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 func servingEntry(r *trainRun, job *serve.Job, limit mem.Bytes) planEntry {
 	o, pass := job.Options, job.Programs[0]
 	e := planEntry{
-		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: 1, StepSeconds: pass.Seconds,
+		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: 1, StepSeconds: job.PassSeconds(),
 		Options: map[string]any{
 			"model": r.Name, "context": o.Context, "concurrency": o.MaxSeqs, "block-size": o.BlockSize, "prefill-chunk": o.PrefillChunk,
 			"memory": limit, "threads": r.Threads,
 		},
 		Why: fmt.Sprintf("as asked for, with %d KV blocks; the time is that of a pass of %d rows", o.Blocks, pass.Bounds.Rows),
+	}
+	for _, n := range job.Notes() {
+		e.Why += "; " + n
 	}
 	e.Range = [2]mem.Bytes{e.Peak, e.Peak}
 	if e.Peak > limit {

@@ -7,10 +7,11 @@ import (
 
 // openServed opens the model at a path for verbs that run it. The caller closes it.
 func openServed(path string) (*weights.Model, error) {
-	if _, _, err := modelConfig(path); err != nil {
+	where, _, err := modelConfig(path)
+	if err != nil {
 		return nil, err
 	}
-	return weights.Open(path)
+	return weights.Open(where)
 }
 
 // templateTokens are the special tokens that chat templates name: as the model's files name them, or else by their ids.

@@ -197,7 +197,7 @@ func readIDs(text []byte) ([]int32, error) {
 
 // tokenizerPath finds the tokenizer.json, tokenizer.model or GGUF file that a path means.
 func tokenizerPath(path string) (string, error) {
-	name, err := weights.TokenizerPath(path)
+	name, err := weights.TokenizerPath(cachedModel(path))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", usage("check the path", "--model %s: there is no such file or directory", path)

@@ -47,7 +47,7 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&t.preset, "preset", "", "train a new model of this `NAME`; list shows all")
-	f.StringVar(&t.model, "model", "", "go on training the model at `PATH`: a directory with config.json and model.safetensors, or an --out")
+	f.StringVar(&t.model, "model", "", "go on training the model at `PATH`: an --out, a Hugging Face directory, a GGUF file, or ORG/NAME as pulled")
 	f.StringVar(&t.data, "data", "", "`FILE` to train on: text, JSON lines or Parquet (default: ten plays and the sonnets of Shakespeare, which loadline carries)")
 	f.StringVar(&t.valData, "val-data", "", "`FILE` to evaluate on")
 	f.StringVar(&t.dataField, "data-field", "", "`NAME` of the field or column with the text, in JSON lines and Parquet (default: text)")
@@ -306,6 +306,7 @@ func exists(path string) bool {
 
 // modelConfig finds the configuration of a model on the disk, and where it is: the directory, or the GGUF file.
 func modelConfig(path string) (string, model.Config, error) {
+	path = cachedModel(path)
 	if !exists(path) {
 		return "", model.Config{}, usage(didYouMean(path, model.Presets(), "--preset ", "check the path"), "--model %s: there is no such directory", path)
 	}

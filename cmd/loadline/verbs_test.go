@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -125,6 +126,16 @@ func TestChatShortens(t *testing.T) {
 		if r.code != x.code || len(lines) != 2 || !strings.Contains(lines[0], x.want) && !strings.Contains(lines[0], "KV block") || !strings.HasPrefix(lines[1], "  try: ") {
 			t.Errorf("%v: got exit code %d and %q, want %d and %q", x.args, r.code, r.err, x.code, x.want)
 		}
+	}
+	// A context that nobody asked for gives way before weights do.
+	r = piped(t, "hello", "chat", dir, "--json", "--memory", "55MiB", "--max-tokens", "2")
+	var short chatDocument
+	if err := json.Unmarshal([]byte(r.out), &short); err != nil || r.code != codeDone {
+		t.Fatalf("got exit code %d, document %q: %v; %s", r.code, r.out, err, r.err)
+	}
+	checkMemory(t, "chat", short.memoryReport)
+	if said := fmt.Sprintf("the context is %d tokens, not ", short.Context); short.Context < goodChatContext || short.StreamedBytes != 0 || !strings.Contains(r.err, said) {
+		t.Errorf("got a context of %d and %d streamed bytes; %s", short.Context, short.StreamedBytes, r.err)
 	}
 	if err := os.Remove(filepath.Join(dir, "chat_template.jinja")); err != nil {
 		t.Fatal(err)

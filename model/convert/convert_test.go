@@ -339,6 +339,18 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s to %s: got %v, want %q in it", x.o.In, x.o.To, err, x.says)
 		}
 	}
+	packed := t.TempDir()
+	write(t, filepath.Join(packed, configName), []byte(`{"model_type":"llama","quantization_config":{"quant_method":"gptq"}}`))
+	w, err := safetensors.Create(filepath.Join(packed, safetensors.ModelName), nil, nil)
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), Options{In: packed, Out: out, To: Safetensors, Type: "f16", Buffer: buf}); err == nil || !strings.Contains(err.Error(), "is quantised") {
+		t.Errorf("the type of a quantised model: got %v", err)
+	}
 	// What is interrupted, or cannot be read to its end, leaves nothing.
 	for _, to := range []string{GGUF, Safetensors} {
 		ctx, cancel := context.WithCancel(t.Context())

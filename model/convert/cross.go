@@ -62,36 +62,23 @@ func (x *matrix) read(p []byte, at, n int) error {
 func (x *matrix) span(p []byte, row, rows, col, cols int) error {
 	found := 0
 	for _, c := range x.parts {
-		firstRow, firstCol, height, width := c.Row, c.Col, c.Rows, c.Cols
-		if c.Transposed {
-			height, width = c.Cols, c.Rows
+		l := x.lie(&c)
+		if l.step > 1 && x.flipped {
+			return fmt.Errorf("tensor %q: columns in turns are not turned over", c.Name)
 		}
-		if x.flipped {
-			firstRow, firstCol, height, width = firstCol, firstRow, width, height
-		}
-		lo, hi := max(col, firstCol), min(col+cols, firstCol+width)
-		if lo >= hi {
+		from, to := max(0, ceil(col-l.col, l.step)), min(l.cols, ceil(col+cols-l.col, l.step))
+		if from >= to {
 			continue
 		}
+		fill := x.along
 		if c.Transposed != x.flipped {
-			n, err := x.down(p, &c, row, rows, col, cols, lo, hi, firstRow, firstCol, height)
-			if err != nil {
-				return err
-			}
-			found += n
-			continue
+			fill = x.down
 		}
-		for r := range rows {
-			i := x.source(row+r) - firstRow
-			if i < 0 || i >= height {
-				continue
-			}
-			to := (r*cols + lo - col) * x.width
-			if err := x.elems(c.state, c.First+i*width+lo-firstCol, p[to:to+(hi-lo)*x.width]); err != nil {
-				return err
-			}
-			found += hi - lo
+		n, err := fill(p, c.state, &l, row, rows, col, cols, from, to)
+		if err != nil {
+			return err
 		}
+		found += n
 	}
 	if found != rows*cols {
 		return fmt.Errorf("%d elements of %d are in no weight", rows*cols-found, rows*cols)
@@ -99,25 +86,73 @@ func (x *matrix) span(p []byte, row, rows, col, cols int) error {
 	return nil
 }
 
-// down is span for a part that lies across: neighbours of a column are neighbours in the weight.
-func (x *matrix) down(p []byte, c *part, row, rows, col, cols, lo, hi, firstRow, firstCol, height int) (found int, err error) {
-	from, to := max(row, firstRow), min(row+rows, firstRow+height)
-	if from >= to {
+// lying is where a part lies in the rows and columns of the file: its element (i, k) is in row row+i and column col+k·step.
+type lying struct {
+	first, row, col, rows, cols, step int
+}
+
+func (x *matrix) lie(c *part) lying {
+	l := lying{c.First, c.Row, c.Col, c.Rows, c.Cols, max(1, c.Step)}
+	if c.Transposed {
+		l.rows, l.cols = c.Cols, c.Rows
+	}
+	if x.flipped {
+		l.row, l.col, l.rows, l.cols = l.col, l.row, l.cols, l.rows
+	}
+	return l
+}
+
+// ceil is n/by rounded up, 0 for a negative one.
+func ceil(n, by int) int { return max(0, n+by-1) / by }
+
+// along fills in columns from to to of a part whose rows are neighbours in the weight.
+func (x *matrix) along(p []byte, state string, l *lying, row, rows, col, cols, from, to int) (found int, err error) {
+	var line [16 << 10]byte
+	for r := range rows {
+		i := x.source(row+r) - l.row
+		if i < 0 || i >= l.rows {
+			continue
+		}
+		at, w := l.first+i*l.cols, x.width
+		if l.step == 1 {
+			begin := (r*cols + l.col + from - col) * w
+			err = x.elems(state, at+from, p[begin:begin+(to-from)*w])
+		}
+		for k := from; k < to && l.step > 1 && err == nil; {
+			s := line[:min(len(line)/w, to-k)*w]
+			err = x.elems(state, at+k, s)
+			for ; len(s) > 0 && err == nil; s, k = s[w:], k+1 {
+				copy(p[(r*cols+l.col+k*l.step-col)*w:][:w], s)
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		found += to - from
+	}
+	return found, nil
+}
+
+// down is along for a part whose columns are neighbours in the weight.
+func (x *matrix) down(p []byte, state string, l *lying, row, rows, col, cols, from, to int) (found int, err error) {
+	first, last := max(row, l.row), min(row+rows, l.row+l.rows)
+	if first >= last {
 		return 0, nil
 	}
 	var line [16 << 10]byte
 	most := len(line) / x.width
-	for j := lo; j < hi; j++ {
-		for i := from; i < to; i += most {
-			k := min(most, to-i)
-			s := line[:k*x.width]
-			if err := x.elems(c.state, c.First+(j-firstCol)*height+i-firstRow, s); err != nil {
+	for k := from; k < to; k++ {
+		j := l.col + k*l.step - col
+		for i := first; i < last; i += most {
+			n := min(most, last-i)
+			s := line[:n*x.width]
+			if err := x.elems(state, l.first+k*l.rows+i-l.row, s); err != nil {
 				return 0, err
 			}
-			for r := range k {
-				copy(p[((i-row+r)*cols+j-col)*x.width:][:x.width], s[r*x.width:])
+			for r := range n {
+				copy(p[((i-row+r)*cols+j)*x.width:][:x.width], s[r*x.width:])
 			}
-			found += k
+			found += n
 		}
 	}
 	return found, nil
@@ -191,6 +226,9 @@ type crossing struct {
 	parts map[string][]part
 	order []model.Piece // published tensors, each once
 	types map[string]dtype.Type
+
+	shapes map[string][]int64    // of weights
+	blocks map[string]dtype.Type // of weights that are stored in blocks
 }
 
 // open opens the model, and has what is quantised widened.
@@ -199,10 +237,16 @@ func (o *Options) open() (*crossing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	x := &crossing{Model: m, parts: map[string][]part{}, types: map[string]dtype.Type{}}
+	x := &crossing{Model: m, parts: map[string][]part{}, types: map[string]dtype.Type{}, shapes: map[string][]int64{}, blocks: map[string]dtype.Type{}}
 	for _, p := range m.Config.Parameters() {
 		t := m.Types[p.Name]
+		for _, d := range p.Type.Shape.Dims[:p.Type.Shape.N] {
+			x.shapes[p.Name] = append(x.shapes[p.Name], int64(d.N))
+		}
 		if t != dtype.F16 && t != dtype.BF16 {
+			if t != dtype.F32 {
+				x.blocks[p.Name] = t
+			}
 			delete(m.Types, p.Name)
 			t = dtype.F32
 		}
@@ -267,11 +311,21 @@ func (x *crossing) inGGUF() (all []*tensor, err error) {
 	stacks := map[string][]*matrix{}
 	for _, c := range x.order {
 		at, err := weights.PlaceInGGUF(x.Config, c)
-		if err == nil && at.Stacked {
-			err = fmt.Errorf("tensor %q holds several projections of experts, which are not taken apart here", c.Name)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("convert: %w", err)
+		}
+		if at.Stacked {
+			for _, p := range x.parts[c.Name] {
+				if p.First > 0 {
+					continue // a weight has a part for every expert
+				}
+				t, err := x.stacked(p)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, t)
+			}
+			continue
 		}
 		m := x.matrix(c)
 		m.turn, m.plus = at.Turn, at.Plus
@@ -305,6 +359,23 @@ func (x *crossing) inGGUF() (all []*tensor, err error) {
 		}
 	}
 	return all, nil
+}
+
+// stacked is what GGUF has of experts that are published in one tensor: a weight as it is, in blocks where it is stored in them.
+func (x *crossing) stacked(p part) (*tensor, error) {
+	at, err := weights.PlaceInGGUF(x.Config, p.Piece)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	if t, ok := x.blocks[p.state]; ok {
+		x.Types[p.state] = t
+	}
+	from, err := quant.Parse(x.Types[p.state].String())
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	b := &blockReader{from, func(q []byte, at int64) error { return x.ReadBytes(p.state, at, q) }}
+	return &tensor{name: at.Name, shape: x.shapes[p.state], from: from, to: from, stored: x.Stored(p.state), raw: b.raw, wide: b.wide}, nil
 }
 
 // stack makes a tensor of one matrix an expert.

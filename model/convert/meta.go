@@ -15,7 +15,7 @@ import (
 func architectures() map[string]string {
 	return map[string]string{
 		"llama": "llama", "mistral": "llama", "mixtral": "llama", "smollm3": "smollm3", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe",
-		"gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
+		"gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2", "gpt_oss": "gpt-oss",
 	}
 }
 
@@ -154,6 +154,9 @@ func (w *writer) geometry() {
 	}
 	w.whole("expert_count", "num_local_experts", "num_experts")
 	w.whole("expert_used_count", "num_experts_per_tok")
+	if w.arch == "gpt-oss" {
+		w.whole("expert_feed_forward_length", "intermediate_size")
+	}
 	w.whole("expert_feed_forward_length", "moe_intermediate_size")
 	w.whole("attention.sliding_window", "sliding_window")
 	w.real("attn_logit_softcapping", "attn_logit_softcapping")

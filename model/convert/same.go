@@ -148,6 +148,9 @@ func (o *Options) directoryToDirectory(ctx context.Context) (r *Result, err erro
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	defer set.Close() // read only
+	if o.Type != "" && quantised(o.In) {
+		return nil, fmt.Errorf("convert: %s is quantised: its tensors stay as they are in %s, or are widened on the way to %s", o.In, Safetensors, GGUF)
+	}
 	var tensors []*tensor
 	for _, i := range set.Tensors() {
 		t := &tensor{name: i.Name, shape: i.Shape}
@@ -165,6 +168,15 @@ func (o *Options) directoryToDirectory(ctx context.Context) (r *Result, err erro
 		return nil, err
 	}
 	return o.writeDirectory(ctx, tensors, set.Metadata(), func(dir string) error { return o.copyBeside(dir, tensors) })
+}
+
+// quantised tells whether a directory's config.json says that its weights are made of several tensors.
+func quantised(dir string) bool {
+	var c struct {
+		Quantised json.RawMessage `json:"quantization_config"`
+	}
+	body, err := regular.ReadAll(filepath.Join(dir, configName), maxBesideBytes)
+	return err == nil && json.Unmarshal(body, &c) == nil && len(c.Quantised) > 0 && string(c.Quantised) != "null"
 }
 
 // copyBeside copies the small files beside the tensors, and says in config.json what type they are of.

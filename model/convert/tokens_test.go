@@ -86,7 +86,7 @@ func TestFamilies(t *testing.T) {
 		"gptoss": 1,
 	}
 	for name, pre := range map[string]string{
-		"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen3": "qwen2", "deepseek_v3": "deepseek-v3", "gptoss": "granite-embed-multi-97m", "llama2": "default", "gemma": "default",
+		"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen3": "qwen2", "gptoss": "granite-embed-multi-97m", "llama2": "default", "gemma": "default",
 	} {
 		var g struct {
 			File string    `json:"file"`

@@ -61,7 +61,7 @@ func (m *Model) resolve() error {
 		m.order = append(m.order, x)
 		m.named[p.Name] = x
 		if x.uniform(); x.whole {
-			if t, ok := x.stored.DType(); ok && p.Type.Shape.N >= 2 && t != dtype.F32 {
+			if t, ok := x.stored.DType(); ok && p.Matrix() && t != dtype.F32 {
 				m.Types[p.Name] = t
 			}
 		}
