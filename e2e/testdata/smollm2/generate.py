@@ -2,6 +2,7 @@
 
     generate.py MODEL BIN TEXT            rewrite greedy.json and perplexity.json
     generate.py --check MODEL BIN TEXT    compare with them
+    generate.py --file MODEL BIN          compare the continuations alone: of the same weights in another file
 
 MODEL is what `make models` fetches, BIN the folder of llama.cpp's programs and of greedy (scripts/peers/llamacpp/build.sh; the source in
 node-llama-cpp 3.21.1), TEXT data/corpus/shakespeare.txt.gz, of which the first BYTES bytes are read. Needs Python alone.
@@ -105,7 +106,6 @@ def read(name):
 
 def differences(rows, want):
     """Lines that say where continuations leave each other, and whether one does so where it may not."""
-    bad = False
     for got, w in zip(rows, want, strict=True):
         if got["prompt_ids"] != w["prompt_ids"]:
             yield f"DIFFERS  tokens of the prompt {w['prompt']!r}", True
@@ -116,7 +116,18 @@ def differences(rows, want):
             yield f"{'DIFFERS' if bad else 'near tie'}  token {at} of {w['prompt']!r}: a gap of {w['gaps'][at]}", bad
 
 
+def judge(rows):
+    """Prints the differences to greedy.json, and returns 1 if one of them may not be."""
+    found = list(differences(rows, read("greedy.json")))
+    for line, _ in found:
+        print(line)
+    print(f"{len(rows) - len(found)} of {len(rows)} continuations the same")
+    return int(any(bad for _, bad in found))
+
+
 def main():
+    if sys.argv[1] == "--file":
+        sys.exit(judge(greedy(*sys.argv[2:4])))
     check = sys.argv[1] == "--check"
     model, binaries, text = sys.argv[1 + check : 4 + check]
     rows = greedy(model, binaries)
@@ -128,10 +139,7 @@ def main():
         write("greedy.json", "[\n" + ",\n".join(compact(r) for r in rows) + "\n]")
         write("perplexity.json", compact(ppl))
         return
-    bad = False
-    for line, b in differences(rows, read("greedy.json")):
-        print(line)
-        bad = bad or b
+    bad = judge(rows)
     want = read("perplexity.json")
     ratio = ppl["perplexity"] / want["perplexity"]
     print(f"perplexity {ppl['perplexity']}, committed {want['perplexity']}: {100 * (ratio - 1):+.3f}%")
