@@ -236,7 +236,7 @@ func TestStoredTypesAreChecked(t *testing.T) {
 		{"model.layers.0.self_attn.q_proj.weight", dtype.Q4_K, "multiple of 256"},
 		{"model.layers.1.mlp.down_proj.weight", dtype.Q4_0, "rows of 48"},
 		{"model.layers.1.mlp.up_proj.weight", dtype.F8E4M3, "f8e4m3"},
-		{"model.norm.weight", dtype.F16, "one axis"},
+		{"model.norm.weight", dtype.F16, "no matrix"},
 	} {
 		o.Types = map[string]dtype.Type{c.name: c.t}
 		if _, err := Plan(o, newCPU(1)); err == nil || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.want) {
