@@ -8,7 +8,7 @@ MODEL is what `make models` fetches, BIN the folder of llama.cpp's programs and 
 node-llama-cpp 3.21.1), TEXT data/corpus/shakespeare.txt.gz, of which the first BYTES bytes are read. Needs Python alone.
 
 Continuations are of llama.cpp's kernels that take weights as the file has them. It rounds activations to 8 bits, which moves the gap between
-the two largest logits by 0.1 in the median, and in other places on other kernels: with repacked weights on a CPU with AMX it continues 99 of
+the two largest logits by 0.1 in the median, and in other places on other kernels: with repacked weights its published build continues 99 of
 147 prompts otherwise, or ends, within 64 tokens, often where the gap is above NEAR. So a prompt is here only if llama.cpp agrees with itself for
 64 tokens whether weights are repacked, taken as they are, or widened to float32 first, and if the first two nowhere have a gap below NEAR.
 28 are left; of these loadline, when they were chosen, continued 26 alike, and left the others at gaps of 0.13 and 0.20; they are not among the 20.
