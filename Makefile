@@ -1,7 +1,7 @@
 # What a developer runs. `make` alone lists it. Everything but peers needs only Go, make and the module proxy, and pip once, for models.
 
 GO      ?= go
-TIMEOUT ?= 8m
+TIMEOUT ?= 15m
 FUZZTIME ?= 20s
 
 # Packages with a second implementation behind a tag, and packages whose own checks a tag turns on.
@@ -25,7 +25,7 @@ build: ## bin/loadline, static
 	$(GO) build -o bin/ ./cmd/loadline
 
 .PHONY: test
-test: ## every check of a change, under 10 minutes on 2 cores
+test: ## every check of a change, some 12 minutes on 2 cores
 	$(call step,models,scripts/models.sh || [ -z "$$CI" ])
 	$(call step,gofmt,bad=$$(find . -name '*.go' -not -path './.*' -exec "$$($(GO) env GOROOT)/bin/gofmt" -l {} +) && { [ -z "$$bad" ] || { echo "$$bad"; false; }; })
 	$(call step,build,$(GO) build ./... && $(GO) build -tags purego ./... && $(GO) build -tags invariants ./...)
