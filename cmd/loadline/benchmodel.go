@@ -122,12 +122,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	limit, _, err := memoryLimit(b.memory, 1)
-	if err != nil {
-		return err
-	}
-	planHeap(limit)
-	m, err := openServed(b.model)
+	m, limit, err := openServed(b.model, b.memory)
 	if err != nil {
 		return err
 	}

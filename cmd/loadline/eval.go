@@ -121,13 +121,9 @@ func (a *app) eval(f *evalFlags) (err error) {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	limit, _, err := memoryLimit(f.memory, 1)
-	if err != nil {
-		return err
-	}
-	planHeap(limit)
 	x := &evaluation{evalFlags: f, a: a}
-	if x.model, err = openServed(f.model); err != nil {
+	var limit mem.Bytes
+	if x.model, limit, err = openServed(f.model, f.memory); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()

@@ -52,13 +52,9 @@ func (a *app) generate(g *generateFlags) (err error) {
 	if err := g.validate(); err != nil {
 		return err
 	}
-	limit, _, err := memoryLimit(g.memory, 1)
-	if err != nil {
-		return err
-	}
-	planHeap(limit)
 	x := &generation{generateFlags: g, a: a}
-	if x.model, err = openServed(g.model); err != nil {
+	var limit mem.Bytes
+	if x.model, limit, err = openServed(g.model, g.memory); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.model.Close()) }()

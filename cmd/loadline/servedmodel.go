@@ -1,17 +1,23 @@
 package main
 
 import (
+	"loadline/mem"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
 )
 
-// openServed opens the model at a path for verbs that run it. The caller closes it.
-func openServed(path string) (*weights.Model, error) {
+// openServed opens the model at a path for verbs that run it within a limit, which it finds and holds the heap to. The caller closes the model.
+func openServed(path string, memory sizeFlag) (_ *weights.Model, limit mem.Bytes, err error) {
+	if limit, _, err = memoryLimit(memory, 1); err != nil {
+		return nil, 0, err
+	}
+	planHeap(limit)
 	where, _, err := modelConfig(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return weights.Open(where)
+	m, err := weights.Open(where)
+	return m, limit, err
 }
 
 // templateTokens are the special tokens that chat templates name: as the model's files name them, or else by their ids.

@@ -89,15 +89,15 @@ func packAWideAVX2(dst []float32, a operand, rows int) {
 				roundedBF16AVX2(p, p)
 			}
 		}
-	case a.colStride == 1 && kc <= maxKB:
-		var wide [tileM * maxKB]float32
+	case a.colStride == 1 && kc <= packKB:
+		var wide [tileM * packKB]float32
 		for r := range rows {
-			row, x := wide[r*maxKB:][:kc], a.half[r*a.rowStride:][:kc]
+			row, x := wide[r*packKB:][:kc], a.half[r*a.rowStride:][:kc]
 			n := kc &^ 31
 			widenBF16AVX2(row[:n], x[:n])
 			widenBF16Generic(row[n:], x[n:])
 		}
-		packARowsAVX2(kc, &wide[0], maxKB, rows, &dst[0])
+		packARowsAVX2(kc, &wide[0], packKB, rows, &dst[0])
 	case a.rowStride == 1 && rows == tileM:
 		// The routine reads 8 elements a step; the last steps may lie too near to the end.
 		n := min(kc, max(0, (len(a.half)-8)/max(1, a.colStride)+1))

@@ -46,7 +46,7 @@ func microPairsOfAVX512(steps int, a lhs, b, c []float32, ldc, rows int, acc boo
 	microPairsAVX512[rows](steps, &a.data[0], a.ld, (*uint16)(unsafe.Pointer(&b[0])), &c[0], ldc, acc, next)
 }
 
-// directF32 tells whether a micro-kernel can take a as it lies: one of its strides is 1.
+// directF32 tells whether a micro-kernel takes a as it lies: its rows lie in memory.
 func directF32(a operand) bool { return a.half == nil && a.colStride == 1 }
 
 // packAAVX512 is for an A with neither stride 1.

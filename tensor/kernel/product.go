@@ -351,10 +351,8 @@ func (p *product) left(w *work, inner, i int) (a lhs, next int) {
 	case o.f32 == nil:
 		pa := inner*p.m + padA
 		return lhs{w.a[i/p.m*pa:], p.m, false}, pa
-	case o.colStride == 1:
+	default: // as it lies
 		return lhs{o.f32[i*o.rowStride:], o.rowStride, true}, p.m * o.rowStride
-	default:
-		return lhs{o.f32[i:], o.colStride, false}, p.m
 	}
 }
 
