@@ -91,9 +91,9 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
     peers = {m: Peer(preset, precision, m, threads) for m in MODES}
     ours, rss, peak = [], 0, Peak(peak, threads)
     for _ in range(turns):
-        rate, peak = loadline(binary, preset, precision, threads, str(steps))
+        rate, most_rss = loadline(binary, preset, precision, threads, str(steps))
         ours.append(rate)
-        rss = max(rss, peak)
+        rss = max(rss, most_rss)
         for p in peers.values():
             p.turn(steps)
         peak.turn()
