@@ -2,9 +2,7 @@ package tokenizer
 
 import (
 	"regexp/syntax"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // classRun reads the branches `C`, `C+`, `\s?C+` and ` ?C+`, where C is a class of characters; nil for others. Patterns list hundreds of
@@ -27,38 +25,12 @@ func classRun(part string) alternative {
 	if err != nil || re.Op != syntax.OpCharClass {
 		return nil
 	}
-	ranges := slices.Clone(re.Rune) // pairs: first and last
-	var ascii [utf8.RuneSelf]bool
-	in := func(r rune) bool {
-		lo, hi := 0, len(ranges)/2
-		for lo < hi {
-			if mid := (lo + hi) / 2; ranges[2*mid+1] < r {
-				lo = mid + 1
-			} else {
-				hi = mid
-			}
-		}
-		return lo < len(ranges)/2 && ranges[2*lo] <= r
-	}
-	for c := range ascii {
-		ascii[c] = in(rune(c))
-	}
+	set := newRuneSet(re.Rune)
 	matched := func(s []byte) int {
 		n := 0
 		for n < len(s) {
-			if c := s[n]; c < utf8.RuneSelf {
-				if !ascii[c] {
-					break
-				}
-				n++
-			} else {
-				r, m := utf8.DecodeRune(s[n:])
-				if !in(r) {
-					break
-				}
-				n += m
-			}
-			if !many {
+			m := set.begins(s[n:])
+			if n += m; m == 0 || !many {
 				break
 			}
 		}

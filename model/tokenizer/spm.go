@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // spm is SentencePiece's byte-pair encoding: of all neighbours whose texts joined are a token, the pair whose token has the
 // highest score is joined first, the leftmost among equals. There is no list of merges. (Kudo and Richardson, arXiv
@@ -16,10 +19,19 @@ type spm struct {
 	raw     bool                    // a part is as long as its first byte says, valid or not, as in llama.cpp
 	single  func(part []byte) int32 // the token of a part that did not join, for tokens outside index; nil for none
 	seen    memo
+	joints  joints
+}
+
+// initJoints finds where words may be cut, by the tokens for which has holds. It does not where unknown parts are fused, or where a
+// token is taken apart as it was joined elsewhere in the word.
+func (s *spm) initJoints(v *vocab, has func(id int32) bool) {
+	if s.unused == nil && (s.apart || s.unknown < 0 || slices.Min(s.byteID[:]) >= 0) {
+		s.joints = newJoints(v, has)
+	}
 }
 
 func (s *spm) heapBytes() int64 {
-	return s.index.heapBytes() + 4*int64(cap(s.scores)) + int64(cap(s.unused)) + s.seen.heapBytes()
+	return s.index.heapBytes() + 4*int64(cap(s.scores)) + int64(cap(s.unused)) + s.seen.heapBytes() + s.joints.heapBytes()
 }
 
 // part is a stretch of a word that is being joined. One that is joined to its left has length 0.
@@ -30,10 +42,31 @@ type part struct {
 }
 
 func (s *spm) appendWord(dst []int32, word []byte) []int32 {
-	id := s.index.find(word)
-	if id < 0 {
+	if id := s.index.find(word); id >= 0 {
+		return s.appendToken(dst, word, id)
+	}
+	n := len(word)
+	if !s.raw || utf8.Valid(word) {
+		n = s.joints.next(word)
+	}
+	if n == len(word) {
 		return s.appendJoined(dst, word)
 	}
+	for {
+		if id := s.index.find(word[:n]); id >= 0 {
+			dst = s.appendToken(dst, word[:n], id)
+		} else {
+			dst = s.appendJoined(dst, word[:n])
+		}
+		if word = word[n:]; len(word) == 0 {
+			return dst
+		}
+		n = s.joints.next(word)
+	}
+}
+
+// appendToken is appendJoined for the text of a token, which mostly is what that joins into.
+func (s *spm) appendToken(dst []int32, word []byte, id int32) []int32 {
 	whole, known := s.seen.get(id)
 	if whole {
 		return append(dst, id)

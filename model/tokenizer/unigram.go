@@ -113,56 +113,6 @@ func (u *unigram) appendToken(dst []int32, start int, id int32, text []byte) []i
 	return append(dst, u.unknown)
 }
 
-// trie holds tokens by their bytes.
-type trie struct {
-	children pairTable // (node, byte) to a node, as a rank
-	ids      []int32   // by node; -1 for one where no token ends
-}
-
-// newTrie returns a trie of the tokens for which has holds. The last of tokens with one text stays.
-func newTrie(v *vocab, has func(id int32) bool) trie {
-	total := 0
-	for id := range int32(v.size()) {
-		if has(id) {
-			total += len(v.token(id))
-		}
-	}
-	// The number of nodes is not known before; a table for the bytes of all tokens would be far too large.
-	t := trie{children: newPairTable(total/4 + 16), ids: []int32{-1}}
-	for id := range int32(v.size()) {
-		if !has(id) {
-			continue
-		}
-		node := int32(0)
-		for _, c := range v.token(id) {
-			next := t.child(node, c)
-			if next < 0 {
-				if 2*len(t.ids) >= len(t.children.slots) {
-					t.children = t.children.grown()
-				}
-				next = int32(len(t.ids))
-				t.children.add(node, int32(c), next)
-				t.ids = append(t.ids, -1)
-			}
-			node = next
-		}
-		t.ids[node] = id
-	}
-	return t
-}
-
-// child returns the node after a node by a byte, or -1.
-func (t *trie) child(node int32, c byte) int32 {
-	if n := t.children.find(node, int32(c)); n != noRank {
-		return n
-	}
-	return -1
-}
-
-func (t *trie) heapBytes() int64 {
-	return pairSlotBytes*int64(cap(t.children.slots)) + 4*int64(cap(t.ids))
-}
-
 // leastScore returns the smallest of the scores of the tokens for which has holds.
 func leastScore(scores []float64, has func(id int32) bool) float64 {
 	least := math.Inf(1)
@@ -175,15 +125,4 @@ func leastScore(scores []float64, has func(id int32) bool) float64 {
 		return 0
 	}
 	return least
-}
-
-// find returns the token with that text, or -1.
-func (t *trie) find(text []byte) int32 {
-	node := int32(0)
-	for _, c := range text {
-		if node = t.child(node, c); node < 0 {
-			return -1
-		}
-	}
-	return t.ids[node]
 }
