@@ -108,7 +108,7 @@ func newMappedGraphemes(m *charsmap) *mappedGraphemes {
 	return g
 }
 
-// alone tells whether the character that begins s, where a grapheme begins, is one: two of ASCII are never together but for a line's end,
+// alone tells whether the character that begins s, which is UTF-8 and where a grapheme begins, is one: two of ASCII are never together but for a line's end,
 // nor an ideograph and what follows it if that is ASCII or an ideograph. It returns its length, and 0 where it does not know.
 func alone(s []byte) int {
 	ideograph := func(c byte) bool { return c >= 0xe4 && c <= 0xe9 } // U+4000 to U+9FFF

@@ -39,7 +39,9 @@ func newPairTable(n int) (pairTable, error) {
 }
 
 // pairKey is a slot without its rank.
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<44 | uint64(uint32(right))<<rankBits }
+func pairKey(left, right int32) uint64 {
+	return uint64(uint32(left))<<44 | uint64(uint32(right))<<rankBits
+}
 
 // start returns the first slot to look in: multiplicative hashing (Knuth, volume 3, 6.4).
 func (p *pairTable) start(key uint64) uint64 { return key >> rankBits * 0x9e3779b97f4a7c15 >> p.shift }

@@ -189,7 +189,7 @@ func TestReplacedRuns(t *testing.T) {
 // TestAlone: what is taken for a grapheme without asking is one.
 func TestAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := anyText(t, "text")
+		text := appendValid(nil, anyText(t, "text"))
 		for tokens := graphemes.FromBytes(text); tokens.Next(); {
 			if n := alone(text); n > 0 && n != len(tokens.Value()) {
 				t.Fatalf("%q: got %d bytes, want %d", text, n, len(tokens.Value()))
