@@ -303,11 +303,11 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		list[i] = link{id: id, prev: int32(i - 1), next: int32(i + 1)}
 	}
 	list[len(list)-1].next = -1
-	var todo queue[heapPair]
+	todo := make(keys, 0, len(ids)+len(ids)/4) //mem:ok only for a word as long as a page; freed on return
 	push := func(at int32) {
 		if next := list[at].next; next >= 0 {
 			if r := b.pairs.find(list[at].id, list[next].id); r != noRank {
-				todo.push(heapPair{rank: r, at: at})
+				todo.push(uint64(r)<<32 | uint64(at)) // the leftmost among equals
 			}
 		}
 	}
@@ -315,9 +315,10 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		push(int32(i))
 	}
 	for len(todo) > 0 {
-		p := todo.pop()
-		left := &list[p.at]
-		m := b.merges[p.rank]
+		key := todo.pop()
+		at := int32(uint32(key))
+		left := &list[at]
+		m := b.merges[key>>32]
 		// The entry is stale if either token has been merged since.
 		if left.id != m.left || left.next < 0 || list[left.next].id != m.right {
 			continue
@@ -326,9 +327,9 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		right.id, left.id = -1, m.into
 		left.next = right.next
 		if left.next >= 0 {
-			list[left.next].prev = p.at
+			list[left.next].prev = at
 		}
-		push(p.at)
+		push(at)
 		if left.prev >= 0 {
 			push(left.prev)
 		}
@@ -341,11 +342,3 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 
 // link is a token in a word that is being merged; a merged-away token has id -1.
 type link struct{ id, prev, next int32 }
-
-// heapPair is a pair that may merge: the rank of its merge, and where its left token is. The lowest rank comes first, and
-// the leftmost among equals.
-type heapPair struct{ rank, at int32 }
-
-func (a heapPair) before(b heapPair) bool {
-	return a.rank < b.rank || a.rank == b.rank && a.at < b.at
-}

@@ -214,22 +214,22 @@ func (p *preTokenizers) add(c *component, last bool) error {
 		}
 		cut(s, removed, true)
 	case "WhitespaceSplit":
-		cut(characters(unicode.IsSpace), removed, false)
+		cut(newCharacters(unicode.IsSpace), removed, false)
 	case "Punctuation":
 		b, ok := behaviors()[c.Behavior]
 		if !ok && c.Behavior != "" {
 			return fmt.Errorf("tokenizer: a split behavior %q is not supported", c.Behavior)
 		}
-		cut(characters(isPunctuation), b, false)
+		cut(newCharacters(isPunctuation), b, false)
 	case "Digits":
 		b := contiguous
 		if c.IndividualDigits {
 			b = isolated
 		}
-		cut(characters(unicode.IsNumber), b, false)
+		cut(newCharacters(unicode.IsNumber), b, false)
 	case "BertPreTokenizer":
-		cut(characters(unicode.IsSpace), removed, false)
-		cut(characters(isPunctuation), isolated, false)
+		cut(newCharacters(unicode.IsSpace), removed, false)
+		cut(newCharacters(isPunctuation), isolated, false)
 	case "CharDelimiterSplit":
 		if c.Delimiter == "" {
 			return fmt.Errorf("tokenizer: a pre_tokenizer of type CharDelimiterSplit has no delimiter")

@@ -6,14 +6,15 @@ import "unicode/utf8"
 // is cut between all others, and each part encoded alone. It changes no result, since what a model merges or joins is always a token or
 // part of one; and it makes short parts of scripts without spaces, most of which are tokens.
 //
-// It is a set of hashes, which may hold more than was entered: then a word is cut less often. Pairs of ASCII characters are not
-// in it, and words are never cut there. Characters are taken by their form, a first byte and as many others as it says; what has another
+// It is a set of hashes, which may hold more than was entered: then a word is cut less often. Pairs of ASCII characters have a table of
+// their own. Characters are taken by their form, a first byte and as many others as it says; what has another
 // form is not cut either. A token of a byte-level vocabulary may hold only the end of the first character or the beginning of the
 // second, and stands for all characters with that last byte or first byte.
 type joints struct {
-	bits    []uint64 // len is a power of two; nil: words are not cut
-	shift   uint     // 64 - log2(bits)
-	partial bool     // some token holds part of a character
+	ascii   [utf8.RuneSelf][2]uint64 // by the first of two ASCII characters: a bit for each second
+	bits    []uint64                 // len is a power of two; nil: words are not cut
+	shift   uint                     // 64 - log2(bits)
+	partial bool                     // some token holds part of a character
 }
 
 // jointBits is how many bits there are at least for each pair.
@@ -65,6 +66,10 @@ func newJoints(v *vocab, has func(id int32) bool) joints {
 		}
 	}
 	each(func(a, b uint32) {
+		if a < utf8.RuneSelf && b < utf8.RuneSelf {
+			j.ascii[a][b>>6] |= 1 << (b & 63)
+			return
+		}
 		n++
 		j.partial = j.partial || a >= part1 || b >= part1
 	})
@@ -74,13 +79,15 @@ func newJoints(v *vocab, has func(id int32) bool) joints {
 	}
 	j.bits, j.shift = make([]uint64, 1<<(log-6)), 64-log //mem:ok part of the tokenizer line of Runtime, see HeapBytes
 	each(func(a, b uint32) {
-		h := j.hash(a, b)
-		j.bits[h>>6] |= 1 << (h & 63)
+		if a >= utf8.RuneSelf || b >= utf8.RuneSelf {
+			h := j.hash(a, b)
+			j.bits[h>>6] |= 1 << (h & 63)
+		}
 	})
 	return j
 }
 
-// tokenJoints calls yield with each pair of neighbours in a token that are not both ASCII.
+// tokenJoints calls yield with each pair of neighbours in a token.
 func tokenJoints(t []byte, yield func(a, b uint32)) {
 	at := 0
 	for at < len(t) && t[at]&0xc0 == 0x80 {
@@ -98,7 +105,7 @@ func tokenJoints(t []byte, yield func(a, b uint32)) {
 		if n == 0 && cutShort(t[at:]) {
 			n, code = len(t)-at, part1|uint32(t[at])
 		}
-		if n > 0 && known && (last >= utf8.RuneSelf || code >= utf8.RuneSelf) {
+		if n > 0 && known {
 			yield(last, code)
 		}
 		last, known = code, n > 0
@@ -144,6 +151,9 @@ func (j *joints) next(word []byte) int {
 		c := word[at]
 		if c < utf8.RuneSelf {
 			if n == 1 { // two of ASCII
+				if j.ascii[last&0x7f][c>>6]>>(c&63)&1 == 0 {
+					return at
+				}
 				last = uint32(c)
 				at++
 				continue

@@ -9,19 +9,31 @@ import (
 // runeSet is a set of characters.
 type runeSet struct {
 	ascii  [utf8.RuneSelf]bool
-	ranges []rune // pairs: first and last, in order
+	plane  [planeRunes / 64]uint64 // a bit for each character below planeRunes: 8 KiB
+	ranges []rune                  // pairs: first and last, in order
 }
+
+// planeRunes is how many characters the first plane of Unicode has.
+const planeRunes = 1 << 16
 
 func newRuneSet(ranges []rune) *runeSet {
 	s := &runeSet{ranges: slices.Clone(ranges)}
-	for c := range s.ascii {
-		s.ascii[c] = s.wide(rune(c))
+	for i := 0; i+1 < len(ranges); i += 2 {
+		for r := ranges[i]; r <= min(ranges[i+1], planeRunes-1); r++ {
+			s.plane[r>>6] |= 1 << (r & 63)
+			if r < utf8.RuneSelf {
+				s.ascii[r] = true
+			}
+		}
 	}
 	return s
 }
 
-// wide looks a character up among the ranges.
+// wide looks up a character past ASCII.
 func (s *runeSet) wide(r rune) bool {
+	if r < planeRunes {
+		return s.plane[r>>6]>>(r&63)&1 != 0
+	}
 	lo, hi := 0, len(s.ranges)/2
 	for lo < hi {
 		if mid := (lo + hi) / 2; s.ranges[2*mid+1] < r {

@@ -4,18 +4,23 @@ package tokenizer
 // order of their bytes: a node says only where its children begin, and they end where those of the next node do. So it takes nine
 // bytes a node, and most steps touch two places of memory.
 type trie struct {
-	first  []int32 // by node, and one more: its first child
-	labels []byte  // by node: the byte that leads to it
-	ids    []int32 // by node: the token that ends there, -1 without one
+	nodes  []trieNode // and one more
+	labels []byte     // by node: the byte that leads to it
 	root   [256]int32
 }
+
+// trieNode is a node: its first child, and the token that ends there, -1 without one.
+type trieNode struct{ first, id int32 }
+
+// trieNodeBytes is the size of a trieNode.
+const trieNodeBytes = 8
 
 // fewChildren is up to how many children are looked through one by one; among more, the search is binary.
 const fewChildren = 6
 
 // newTrie returns a trie of the tokens for which has holds. The last of tokens with one text stays.
 func newTrie(v *vocab, has func(id int32) bool) trie {
-	t := trie{labels: []byte{0}, ids: []int32{-1}}
+	t := trie{labels: []byte{0}}
 	n := 0
 	for id := range int32(v.size()) {
 		if has(id) {
@@ -35,13 +40,13 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 	for depth, node := 0, 0; len(level) > 0; depth++ {
 		next = next[:0]
 		for _, r := range level {
-			t.first = append(t.first, int32(len(t.labels)))
+			t.nodes = append(t.nodes, trieNode{int32(len(t.labels)), -1})
 			if r.to-r.from == 1 {
 				id := list[r.from]
 				if w := v.token(id); len(w) == depth {
-					t.ids[node] = id
+					t.nodes[node].id = id
 				} else {
-					t.labels, t.ids = append(t.labels, w[depth]), append(t.ids, -1)
+					t.labels = append(t.labels, w[depth])
 					next = append(next, r)
 				}
 				node++
@@ -51,7 +56,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 			for _, id := range list[r.from:r.to] {
 				if w := v.token(id); len(w) == depth {
 					ends[0]++
-					t.ids[node] = id
+					t.nodes[node].id = id
 				} else {
 					ends[int(w[depth])+1]++
 				}
@@ -65,7 +70,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 			at[0] = r.from
 			for c := range 256 {
 				if k := ends[c+1]; k > 0 {
-					t.labels, t.ids = append(t.labels, byte(c)), append(t.ids, -1)
+					t.labels = append(t.labels, byte(c))
 					next = append(next, run{from, from + k})
 				}
 				at[c+1] = from
@@ -83,7 +88,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 		}
 		level, next = next, level
 	}
-	t.first = append(t.first, int32(len(t.labels)))
+	t.nodes = append(t.nodes, trieNode{int32(len(t.labels)), -1})
 	for c := range t.root {
 		t.root[c] = t.search(0, byte(c))
 	}
@@ -99,7 +104,7 @@ func (t *trie) child(node int32, c byte) int32 {
 }
 
 func (t *trie) search(node int32, c byte) int32 {
-	lo, hi := t.first[node], t.first[node+1]
+	lo, hi := t.nodes[node].first, t.nodes[node+1].first
 	for hi-lo > fewChildren {
 		if mid := int32(uint32(lo+hi) / 2); t.labels[mid] <= c {
 			lo = mid
@@ -116,7 +121,7 @@ func (t *trie) search(node int32, c byte) int32 {
 }
 
 func (t *trie) heapBytes() int64 {
-	return 4*int64(cap(t.first)) + int64(cap(t.labels)) + 4*int64(cap(t.ids))
+	return trieNodeBytes*int64(cap(t.nodes)) + int64(cap(t.labels))
 }
 
 // find returns the token with that text, or -1.
@@ -127,5 +132,5 @@ func (t *trie) find(text []byte) int32 {
 			return -1
 		}
 	}
-	return t.ids[node]
+	return t.nodes[node].id
 }

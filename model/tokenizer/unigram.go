@@ -50,7 +50,7 @@ func (u *unigram) appendWord(dst []int32, word []byte) []int32 {
 				break
 			}
 			end++
-			id := u.trie.ids[node]
+			id := u.trie.nodes[node].id
 			if id < 0 {
 				continue
 			}
