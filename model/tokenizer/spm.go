@@ -258,7 +258,7 @@ func (s *textSet) longest(p []byte) (n int) {
 		if node = s.trie.child(node, c); node < 0 {
 			break
 		}
-		if s.trie.nodes[node].id >= 0 {
+		if s.trie.id(node) >= 0 {
 			n = i + 1
 		}
 	}

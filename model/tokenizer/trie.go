@@ -1,26 +1,35 @@
 package tokenizer
 
 // trie holds tokens by their bytes. Its nodes are numbered level by level, and the children of a node stand one after another in the
-// order of their bytes: a node says only where its children begin, and they end where those of the next node do. So it takes nine
-// bytes a node, and most steps touch two places of memory.
+// order of their bytes: a node says only where its children begin, and they end where those of the next node do. So a node takes eight
+// bytes, and most steps touch one place of memory.
 type trie struct {
-	nodes  []trieNode // and one more
-	labels []byte     // by node: the byte that leads to it
-	root   [256]int32
+	nodes []trieNode // and one more
+	root  [256]int32 // the children of the first node
 }
 
-// trieNode is a node: its first child, and the token that ends there, -1 without one.
-type trieNode struct{ first, id int32 }
+// trieNode is a node: its first child; and one more than the token that ends there, times 256, and the byte that leads to it.
+type trieNode struct {
+	first int32
+	tag   uint32
+}
 
 // trieNodeBytes is the size of a trieNode.
 const trieNodeBytes = 8
+
+// Tokens, and none, take 24 bits of a tag.
+var _ [1<<24 - 1 - maxVocab]struct{}
+
+func (n trieNode) label() byte { return byte(n.tag) }
+
+// id is the token that ends at a node, -1 without one.
+func (t *trie) id(node int32) int32 { return int32(t.nodes[node].tag>>8) - 1 }
 
 // fewChildren is up to how many children are looked through one by one; among more, the search is binary.
 const fewChildren = 6
 
 // newTrie returns a trie of the tokens for which has holds. The last of tokens with one text stays.
 func newTrie(v *vocab, has func(id int32) bool) trie {
-	t := trie{labels: []byte{0}}
 	n := 0
 	for id := range int32(v.size()) {
 		if has(id) {
@@ -33,6 +42,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 			list = append(list, id)
 		}
 	}
+	t := trie{nodes: []trieNode{{}}}
 	// Level by level, each node has the tokens that begin with its bytes, which are sorted by the byte after them.
 	type run struct{ from, to int32 }
 	other := make([]int32, n) //mem:ok four bytes a token, freed on return
@@ -40,13 +50,13 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 	for depth, node := 0, 0; len(level) > 0; depth++ {
 		next = next[:0]
 		for _, r := range level {
-			t.nodes = append(t.nodes, trieNode{int32(len(t.labels)), -1})
+			t.nodes[node].first = int32(len(t.nodes))
 			if r.to-r.from == 1 {
 				id := list[r.from]
 				if w := v.token(id); len(w) == depth {
-					t.nodes[node].id = id
+					t.end(node, id)
 				} else {
-					t.labels = append(t.labels, w[depth])
+					t.nodes = append(t.nodes, trieNode{tag: uint32(w[depth])})
 					next = append(next, r)
 				}
 				node++
@@ -56,7 +66,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 			for _, id := range list[r.from:r.to] {
 				if w := v.token(id); len(w) == depth {
 					ends[0]++
-					t.nodes[node].id = id
+					t.end(node, id)
 				} else {
 					ends[int(w[depth])+1]++
 				}
@@ -70,7 +80,7 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 			at[0] = r.from
 			for c := range 256 {
 				if k := ends[c+1]; k > 0 {
-					t.labels = append(t.labels, byte(c))
+					t.nodes = append(t.nodes, trieNode{tag: uint32(c)})
 					next = append(next, run{from, from + k})
 				}
 				at[c+1] = from
@@ -88,11 +98,16 @@ func newTrie(v *vocab, has func(id int32) bool) trie {
 		}
 		level, next = next, level
 	}
-	t.nodes = append(t.nodes, trieNode{int32(len(t.labels)), -1})
+	t.nodes = append(t.nodes, trieNode{first: int32(len(t.nodes))})
 	for c := range t.root {
 		t.root[c] = t.search(0, byte(c))
 	}
 	return t
+}
+
+// end makes a token end at a node.
+func (t *trie) end(node int, id int32) {
+	t.nodes[node].tag = uint32(id+1)<<8 | uint32(t.nodes[node].label())
 }
 
 // child returns the node after a node by a byte, or -1.
@@ -106,14 +121,14 @@ func (t *trie) child(node int32, c byte) int32 {
 func (t *trie) search(node int32, c byte) int32 {
 	lo, hi := t.nodes[node].first, t.nodes[node+1].first
 	for hi-lo > fewChildren {
-		if mid := int32(uint32(lo+hi) / 2); t.labels[mid] <= c {
+		if mid := int32(uint32(lo+hi) / 2); t.nodes[mid].label() <= c {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
 	for ; lo < hi; lo++ {
-		if t.labels[lo] == c {
+		if t.nodes[lo].label() == c {
 			return lo
 		}
 	}
@@ -121,7 +136,7 @@ func (t *trie) search(node int32, c byte) int32 {
 }
 
 func (t *trie) heapBytes() int64 {
-	return trieNodeBytes*int64(cap(t.nodes)) + int64(cap(t.labels))
+	return trieNodeBytes * int64(cap(t.nodes))
 }
 
 // find returns the token with that text, or -1.
@@ -132,5 +147,5 @@ func (t *trie) find(text []byte) int32 {
 			return -1
 		}
 	}
-	return t.nodes[node].id
+	return t.id(node)
 }
