@@ -83,7 +83,7 @@ func (e *engineFlags) register(f *pflag.FlagSet, def string) {
 	f.IntVar(&e.context, "context", 0, "tokens that the engine holds (default: "+def+")")
 	f.IntVar(&e.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.IntVar(&e.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
-	f.StringVar(&e.kvType, "kv-type", "f32,f32", kvTypesHelp)
+	f.StringVar(&e.kvType, "kv-type", plainKV, kvTypesHelp)
 	f.Var(&e.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 
