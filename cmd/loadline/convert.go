@@ -24,9 +24,9 @@ func (a *app) convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert IN OUT --to gguf|safetensors",
 		Short: "Write a model in another format or another type",
-		Long: `convert makes a GGUF file of a Hugging Face directory (safetensors, config.json, tokenizer.json), a directory of a GGUF file, or
-changes the type of either's tensors. Tensors pass through a buffer of 16 MiB, however large the model is. Tokenizer, chat template
-and configuration come along; a tokenizer is written only if it gives the same tokens.
+		Long: `convert makes a GGUF file of a Hugging Face directory (safetensors, config.json, tokenizer.json or tokenizer.model), a directory of a GGUF
+file, or changes the type of either's tensors. Tensors pass through a buffer of 16 MiB, however large the model is. Tokenizer, chat
+template and configuration come along; a tokenizer is written only if it gives the same tokens.
 
 Without --type tensors keep their types: what is quantised keeps its bytes from GGUF to GGUF, and is widened to f32 in safetensors.
 With it, all matrices get that type (f32, f16, bf16; to GGUF also q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, mxfp4, q2_k … q6_k, iq4_xs),
