@@ -56,7 +56,7 @@ only the channel final is the answer; the others are shown dim on a terminal. Ct
   /help          list these
   /exit          end the chat, as the end of the input does`,
 		Example: `  loadline chat model.gguf
-  loadline chat --model run --system "You are a pirate." --temperature 0
+  loadline chat HuggingFaceTB/SmolLM2-135M-Instruct --system "You are a pirate." --temperature 0
   echo "What is the capital of France?" | loadline chat model.gguf --json`,
 		Args: atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
