@@ -99,7 +99,7 @@ func (t traits) layer(d *decoder, x graph.Value, layer int) graph.Value {
 	x = Attention(d.Builder, x, o)
 	if d.c.mixes(layer) {
 		n += t.mixture
-		m := MoEOptions{Layer: layer, Norm: t.norm(d, norms[2]), Experts: d.c.NumLocalExperts, TopK: d.c.NumExpertsPerTok, Act: d.gated, Drop: d.drop}
+		m := MoEOptions{Layer: layer, Norm: t.norm(d, norms[2]), Experts: d.c.NumLocalExperts, TopK: d.c.NumExpertsPerTok, Share: d.c.RouterShare, Act: d.gated, Drop: d.drop}
 		if t.clamped {
 			d.clampedMoE(n, &m)
 			return MoE(d.Builder, x, m)

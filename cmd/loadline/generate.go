@@ -182,6 +182,9 @@ func (g *generation) choose(c model.Config) (err error) {
 	if g.ends, err = g.samplingFlags.ends(endings(g.model, g.tok), g.tok, c.VocabSize); err != nil {
 		return err
 	}
+	if err := g.samplingFlags.take(g.model, g.a.say); err != nil {
+		return err
+	}
 	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)
 	g.params.Logprobs, g.params.TopLogprobs = g.logprobs >= 0, min(max(g.logprobs, 0), c.VocabSize)
 	return err
