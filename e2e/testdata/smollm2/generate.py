@@ -38,27 +38,28 @@ def chat(text):
     return f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
 
 
+# Fixed, for their kinds, before any of them was continued by either side; none has been exchanged since.
 PROMPTS = [
-    "Four score and seven years ago our fathers brought forth,",
-    "Dear Sir or Madam,\n\nI am writing to",
-    "English: dog, French: chien\nEnglish: cat, French: chat\nEnglish: house, French:",
-    "I, II, III, IV, V, VI,",
-    "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,",
-    "100, 99, 98, 97, 96, 95,",
-    "5, 10, 15, 20, 25, 30, 35,",
-    "1/2, 1/3, 1/4, 1/5, 1/6,",
-    "a, b, c, d, e, f, g,",
-    "January 1, January 2, January 3, January 4,",
-    "Chapter 1\nChapter 2\nChapter 3\nChapter 4\n",
-    "import json\n\nwith open(\"config.json\") as f:\n",
-    "import numpy as np\nimport pandas as pd\nimport matplotlib.pyplot as plt\n",
-    "SELECT name, age FROM users WHERE age > 30;\n\nSELECT name, age FROM users WHERE age > 40;\n\nSELECT",
-    "INSERT INTO users (id, name) VALUES (1, 'a');\nINSERT INTO users (id, name) VALUES (2, 'b');\nINSERT",
-    "<ul>\n<li>1</li>\n<li>2</li>\n<li>3</li>\n",
-    "{\"id\": 1, \"name\": \"one\"}\n{\"id\": 2, \"name\": \"two\"}\n{\"id\": 3, \"name\":",
-    chat("What is DNA?"),
-    chat("What is the Pythagorean theorem?"),
-    chat("Count from 1 to 30."),
+    "The old lighthouse keeper climbed the stairs every evening at dusk, and",
+    "The city council voted on Tuesday to",
+    "Photosynthesis is the process by which",
+    "In 1815, after the Battle of Waterloo,",
+    "Shall I compare thee to a winter's night?\n",
+    "\"Where have you been?\" asked Maria.\n\"",
+    "Ingredients for pancakes:\n- 2 cups of flour\n-",
+    "def is_prime(n):\n    ",
+    "#include <stdio.h>\n\nint main(void) {\n",
+    "function debounce(fn, delay) {\n",
+    "{\n  \"name\": \"Alice\",\n  \"age\": 31,\n  \"address\": {",
+    "| Country | Capital |\n|---|---|\n| France | Paris |\n",
+    "Le petit chat est assis sur",
+    "Había una vez un rey que",
+    "Жили-были старик со старухой",
+    "Solve for x: 3x + 7 = 22.\n\nSolution:",
+    chat("Explain why the sky is blue."),
+    chat("Write a short poem about the sea."),
+    chat("How do I boil an egg?"),
+    chat("What are three good habits for students?"),
 ]
 
 
