@@ -42,6 +42,7 @@ type method struct {
 	typ    dtype.Type // that its layers have in memory
 	bits   float64    // of an element there, at most
 	exact  bool       // rows are not rounded
+	order  bool       // inputs are in an order of their own, which experts are not read in
 }
 
 // randomBits are words of codes; scales are small, so that what layers make stays small.
@@ -98,6 +99,15 @@ func ascending(_ *rand.Rand, k int) []byte {
 	return p
 }
 
+// shuffled gives each group elements from anywhere.
+func shuffled(r *rand.Rand, k int) []byte {
+	var p []byte
+	for _, i := range r.Perm(k) {
+		p = binary.LittleEndian.AppendUint32(p, uint32(i/32))
+	}
+	return p
+}
+
 func compressed(format string, w map[string]any) map[string]any {
 	return map[string]any{"quant_method": "compressed-tensors", "format": format, "ignore": []string{"lm_head"},
 		"config_groups": map[string]any{"group_0": map[string]any{"targets": []string{"Linear"}, "weights": w}}}
@@ -105,23 +115,24 @@ func compressed(format string, w map[string]any) map[string]any {
 
 func methods() []method {
 	return []method{
-		{"gptq v1", map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}, gptqLayer(4, ascending), dtype.G4_32, 6, false},
-		{"gptq v2 of 8 bits", map[string]any{"quant_method": "gptq", "bits": 8, "group_size": 32, "checkpoint_format": "gptq_v2"}, gptqLayer(8, ascending), dtype.G8_32, 10, false},
+		{"gptq v1", map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}, gptqLayer(4, ascending), dtype.G4_32, 6, false, false},
+		{"gptq v2 of 8 bits", map[string]any{"quant_method": "gptq", "bits": 8, "group_size": 32, "checkpoint_format": "gptq_v2"}, gptqLayer(8, ascending), dtype.G8_32, 10, false, false},
+		{"gptq, act-order", map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true}, gptqLayer(4, shuffled), dtype.G4_32, 6, false, true},
 		{"awq", map[string]any{"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm", "modules_to_not_convert": []string{"lm_head"}}, func(r *rand.Rand, n, k int) []tensorOf {
 			return []tensorOf{
 				{"qweight", safetensors.I32, dims(k, n/8), randomBits(r, k*n/2)}, {"qzeros", safetensors.I32, dims(k/64, n/8), randomBits(r, k/64*n/2)},
 				{"scales", safetensors.F16, dims(k/64, n), scales(r, safetensors.F16, k/64*n, 0.01)},
 			}
-		}, dtype.G4_64, 5, false},
+		}, dtype.G4_64, 5, false, false},
 		{"pack-quantized", compressed("pack-quantized", map[string]any{"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}), func(r *rand.Rand, n, k int) []tensorOf {
 			return []tensorOf{
 				{"weight_packed", safetensors.I32, dims(n, k/8), randomBits(r, n*k/2)}, {"weight_scale", safetensors.BF16, dims(n, k/128), scales(r, safetensors.BF16, n*k/128, 0.01)},
 				{"weight_zero_point", safetensors.I32, dims(n/8, k/128), randomBits(r, n/2*k/128)}, {"weight_shape", safetensors.I64, dims(2), make([]byte, 16)},
 			}
-		}, dtype.G4_128, 4.5, false},
+		}, dtype.G4_128, 4.5, false, false},
 		{"int-quantized", compressed("int-quantized", map[string]any{"num_bits": 8, "type": "int", "symmetric": true, "strategy": "channel"}), func(r *rand.Rand, n, k int) []tensorOf {
 			return []tensorOf{{"weight", safetensors.I8, dims(n, k), randomBits(r, n*k)}, {"weight_scale", safetensors.F32, dims(n, 1), scales(r, safetensors.F32, n, 0.001)}}
-		}, dtype.G8_128, 8.5, false},
+		}, dtype.G8_128, 8.5, false, false},
 	}
 }
 
@@ -271,17 +282,27 @@ func TestQuantisedCheckpointsRunPacked(t *testing.T) {
 						t.Error(err)
 					}
 				}()
-				if len(m.Files()) < 2 || len(m.Widened()) > 0 {
+				widened := q.order && c.MoE()
+				if len(m.Files()) < 2 || len(m.Widened()) > 0 != widened {
 					t.Errorf("%d files, widened %q", len(m.Files()), m.Widened())
 				}
 				var want, packed, elems int64
 				for _, p := range c.Parameters() {
 					ty := p.Type
 					if ty.DType = m.Types[p.Name]; quantises(p) {
-						if ty.DType != q.typ {
-							t.Fatalf("%s: got %v, want %v", p.Name, ty.DType, q.typ)
+						typ := q.typ
+						if widened && ty.Shape.N == 3 {
+							typ = dtype.F32
 						}
-						packed, elems = packed+ty.Bytes(graph.Bounds{}), elems+ty.Shape.Elems(graph.Bounds{})
+						if ty.DType != typ || m.Types[p.Name+model.OrderSuffix] == dtype.I32 != (q.order && typ == q.typ) {
+							t.Fatalf("%s: got %v, want %v", p.Name, ty.DType, typ)
+						}
+						if q.order && typ == q.typ {
+							want += graph.RoundUp(4 * int64(ty.Shape.Last()))
+						}
+						if typ == q.typ {
+							packed, elems = packed+ty.Bytes(graph.Bounds{}), elems+ty.Shape.Elems(graph.Bounds{})
+						}
 					}
 					want += graph.RoundUp(ty.Bytes(graph.Bounds{}))
 				}

@@ -24,6 +24,7 @@ type layer struct {
 	tile    int // rows that are loaded at once
 	buffer  int // bytes that load takes
 
+	order lines      // g_idx, where the elements of rows are made into blocks in another order: ascending by group
 	packs dtype.Type // the blocks that rows are made into; F32 where they are widened
 	group int        // elements of a row that share a scale
 	why   string     // why they are widened
@@ -35,7 +36,7 @@ type layer struct {
 // part is the rows of a layer that are loaded, counted from the first of them.
 type part struct {
 	row   func(dst []float32, i int) // widens one
-	codes func(codes []uint8, scales, zeros []float32, i int)
+	codes func(codes []uint8, scales, zeros []float32, i int, order []int32)
 }
 
 // packAs chooses the longest groups for codes of which length in a row share a scale.
@@ -67,6 +68,8 @@ type tiles struct {
 	codes  []uint8
 	scales []float32
 	blocks []byte
+	index  []byte
+	order  []int32 // of the elements of rows of ordered, and behind it workspace
 
 	of    *layer
 	first int
@@ -75,10 +78,12 @@ type tiles struct {
 
 	widened int // the row in wide; −1 if none
 	packed  int // the row in blocks; −1 if none
+	ordered *layer
 
 	most    int // bytes of the largest tile
 	longest int // elements of the longest row
 	packs   int // elements of the longest row that is made into blocks
+	orders  int // elements of the longest of those that are so in another order
 }
 
 // fit makes room for the tiles of a layer.
@@ -89,12 +94,15 @@ func (t *tiles) fit(l *layer) {
 	t.most, t.longest = max(t.most, l.buffer), max(t.longest, l.k)
 	if l.packs != dtype.F32 {
 		t.packs = max(t.packs, l.k)
+		if l.order.read != nil {
+			t.orders = max(t.orders, l.k)
+		}
 	}
 }
 
 // bytes is what tiles hold.
 func (t *tiles) bytes() int {
-	return t.most + 4*t.longest + t.packs + 8*(t.packs/smallGroup) + t.packs/smallGroup*blockOf
+	return t.most + 4*t.longest + t.packs + t.packs/smallGroup*(8+blockOf) + 8*t.orders + 4*(t.orders/smallGroup)
 }
 
 // smallGroup is the elements of the shortest group, blockOf the bytes of its longest block.
@@ -133,7 +141,9 @@ func (t *tiles) inBlocks(c *placed, at int, p []byte) error {
 			return fmt.Errorf("layer %q: %w", c.name, err)
 		}
 		if t.packed != row {
-			t.pack(l, g, row)
+			if err := t.pack(l, g, row); err != nil {
+				return fmt.Errorf("layer %q: %w", c.name, err)
+			}
 		}
 		n := copy(p, t.blocks[b*w:across*w])
 		at, p = at+n/w, p[n:]
@@ -142,23 +152,55 @@ func (t *tiles) inBlocks(c *placed, at int, p []byte) error {
 }
 
 // pack makes blocks of a row.
-func (t *tiles) pack(l *layer, g quant.Group, row int) {
+func (t *tiles) pack(l *layer, g quant.Group, row int) error {
+	order, err := t.orderOf(l)
+	if err != nil {
+		return err
+	}
 	n := ceil(l.k, l.group)
 	codes, scales, zeros := t.codes[:l.k], t.scales[:n], t.scales[n:2*n]
-	t.part.codes(codes, scales, zeros, row-t.first)
+	t.part.codes(codes, scales, zeros, row-t.first, order)
 	w := g.Bytes()
 	for k := 0; k < l.k; k += g.Elems {
 		g.Put(t.blocks[k/g.Elems*w:][:w], codes[k:k+g.Elems], scales[k/l.group], zeros[k/l.group])
 	}
 	t.packed = row
+	return nil
+}
+
+// orderOf is the order in which rows are made into blocks; nil where it is that of the elements.
+func (t *tiles) orderOf(l *layer) ([]int32, error) {
+	if l.order.read == nil {
+		return nil, nil
+	}
+	order := t.order[:l.k]
+	if t.ordered == l {
+		return order, nil
+	}
+	t.ordered = nil
+	if err := l.order.read(t.index[:4*l.k], 0); err != nil {
+		return nil, err
+	}
+	if err := quant.GroupOrder(order, t.index[:4*l.k], t.order[l.k:][:l.k/l.group], l.group); err != nil {
+		return nil, err
+	}
+	t.ordered = l
+	return order, nil
+}
+
+// reserve takes the memory of tiles.
+func (t *tiles) reserve() {
+	if t.buf != nil {
+		return
+	}
+	t.buf, t.wide = make([]byte, t.most), make([]float32, t.longest)                                                                        //mem:ok a few rows; in HeapBytes, which plans count
+	t.codes, t.scales, t.blocks = make([]uint8, t.packs), make([]float32, 2*(t.packs/smallGroup)), make([]byte, t.packs/smallGroup*blockOf) //mem:ok a row; likewise
+	t.index, t.order = make([]byte, 4*t.orders), make([]int32, t.orders+t.orders/smallGroup)                                                //mem:ok likewise
 }
 
 // load reads the tile of a row, if it is not there.
 func (t *tiles) load(l *layer, row int) error {
-	if t.buf == nil {
-		t.buf, t.wide = make([]byte, t.most), make([]float32, t.longest)                                                                        //mem:ok a few rows; in HeapBytes, which plans count
-		t.codes, t.scales, t.blocks = make([]uint8, t.packs), make([]float32, 2*(t.packs/smallGroup)), make([]byte, t.packs/smallGroup*blockOf) //mem:ok a row; likewise
-	}
+	t.reserve()
 	if t.of == l && row >= t.first && row < t.first+t.rows {
 		return nil
 	}

@@ -55,29 +55,41 @@ func (f *layerFiles) gptq() error {
 		if b.err != nil {
 			return part{}, b.err
 		}
-		codes := func(codes []uint8, scales, zeros []float32, i int) { g.Codes(codes, scales, zeros, i, nil) }
-		return part{g.DecodeRow, codes}, g.Check()
+		return part{g.DecodeRow, g.Codes}, g.Check()
 	}
 	f.integers(s.Bits, length)
 	return f.inOrder(&order)
 }
 
+// inPlace is the codes of a layer that has no order of its own.
+func inPlace(codes func([]uint8, []float32, []float32, int)) func([]uint8, []float32, []float32, int, []int32) {
+	return func(c []uint8, scales, zeros []float32, i int, _ []int32) { codes(c, scales, zeros, i) }
+}
+
 // inOrder looks at where the groups of elements are: mostly one after the other, and then there is no need of an index.
 func (f *layerFiles) inOrder(index *lines) error {
-	if index.read == nil {
+	if index.read == nil || f.packs == dtype.F32 {
 		return nil
 	}
 	p := make([]byte, index.bytes) //mem:ok four bytes for an input of a layer, and dropped
 	if err := index.read(p, 0); err != nil {
 		return err
 	}
+	ascending := true
 	for k := range f.k {
-		if int(binary.LittleEndian.Uint32(p[4*k:])) != k/f.group {
-			f.packs, f.why = dtype.F32, "elements in an order of their own"
-			return nil
-		}
+		ascending = ascending && int(binary.LittleEndian.Uint32(p[4*k:])) == k/f.group
 	}
-	*index = lines{}
+	if ascending {
+		*index = lines{}
+		return nil
+	}
+	n := f.k / f.group
+	order := make([]int32, f.k+n) //mem:ok likewise
+	if quant.GroupOrder(order[:f.k], p, order[f.k:], f.group) != nil {
+		f.packs, f.why = dtype.F32, "groups of uneven lengths"
+		return nil
+	}
+	f.order = *index
 	return nil
 }
 
@@ -128,7 +140,7 @@ func (f *layerFiles) awq() error {
 		if b.err != nil {
 			return part{}, b.err
 		}
-		return part{a.DecodeRow, a.Codes}, a.Check()
+		return part{a.DecodeRow, inPlace(a.Codes)}, a.Check()
 	}
 	f.integers(4, length)
 	return nil
@@ -169,8 +181,7 @@ func (f *layerFiles) packedInt() error {
 		if b.err != nil {
 			return part{}, b.err
 		}
-		codes := func(codes []uint8, scales, zeros []float32, i int) { p.Codes(codes, scales, zeros, i, nil) }
-		return part{p.DecodeRow, codes}, p.Check()
+		return part{p.DecodeRow, p.Codes}, p.Check()
 	}
 	f.integers(s.Bits, length)
 	return f.inOrder(&order)
@@ -228,7 +239,7 @@ func (f *layerFiles) scaled() error {
 		if b.err != nil {
 			return part{}, b.err
 		}
-		return part{x.DecodeRow, x.Codes}, x.Check()
+		return part{x.DecodeRow, inPlace(x.Codes)}, x.Check()
 	}
 	switch kind[weight.typ] {
 	case quant.ByteInt8:

@@ -63,6 +63,10 @@ func (m *Model) resolve() error {
 		x.uniform()
 		if t, ok := x.kind(); ok && p.Matrix() && t != dtype.F32 {
 			m.Types[p.Name] = t
+			if l := x.in[0].layer; l != nil && l.order.read != nil {
+				m.Types[p.Name+model.OrderSuffix] = dtype.I32
+				m.orders[p.Name+model.OrderSuffix] = &ordering{layer: l}
+			}
 		}
 		for _, at := range x.in {
 			m.tiles.fit(at.layer)
@@ -91,7 +95,7 @@ func (x *param) uniform() {
 		c := &x.blocks.Pieces[i]
 		switch {
 		case at.layer == nil && first.layer == nil && at.typ == first.typ && at.plus == 0:
-		case at.layer != nil && first.layer != nil && at.layer.packs == first.layer.packs && at.layer.packs != dtype.F32 && x.Part != embedPart:
+		case at.layer != nil && first.layer != nil && at.layer.packs == first.layer.packs && at.layer.packs != dtype.F32 && x.Part != embedPart && (at.layer.order.read == nil || len(x.in) == 1 && x.Type.Shape.N == 2):
 		default:
 			return
 		}
@@ -130,7 +134,7 @@ func (m *Model) Widened() (lines []string) {
 		}
 		r := reason{l.storage, l.why}
 		if r.why == "" {
-			r.why = "parts that differ"
+			r.why = "parts that differ, or each in an order of its own"
 			if x.Part == embedPart {
 				r.why = "a table that tokens are looked up in"
 			}
@@ -175,6 +179,9 @@ func (m *Model) Stored(state string) string {
 // Source fills p with the next bytes of a State, in the type that Types gives it and row after row: whole elements or blocks of them.
 // After the last it begins again. It is a device.Args.Source.
 func (m *Model) Source(state string, p []byte) error {
+	if o := m.orders[state]; o != nil {
+		return m.within(o.source(&m.tiles, p))
+	}
 	x := m.named[state]
 	if x == nil {
 		return fmt.Errorf("weights: %q is no weight of the model", state)
@@ -194,6 +201,32 @@ func (m *Model) Rewind() {
 	for _, x := range m.order {
 		x.at = 0
 	}
+	for _, o := range m.orders {
+		o.at = 0
+	}
+}
+
+// ordering is the State that says in what order a weight's inputs are.
+type ordering struct {
+	layer *layer
+	at    int // elements that Source has handed out
+}
+
+// source fills p with the next elements.
+func (o *ordering) source(t *tiles, p []byte) error {
+	t.reserve()
+	order, err := t.orderOf(o.layer)
+	if err != nil {
+		return err
+	}
+	if len(p)%4 != 0 || len(p)/4 > len(order)-o.at {
+		return fmt.Errorf("an order of %d inputs: want %d bytes after %d", len(order), len(p), 4*o.at)
+	}
+	for ; len(p) > 0; p, o.at = p[4:], o.at+1 {
+		binary.LittleEndian.PutUint32(p, uint32(order[o.at]))
+	}
+	o.at %= len(order)
+	return nil
 }
 
 // Widen makes Source hand out every weight as f32.

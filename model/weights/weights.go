@@ -56,12 +56,14 @@ type Model struct {
 	Config model.Config // with the tokens that end a text as config.json, generation_config.json or the GGUF file name them
 
 	// Types is the type in which Source hands out each weight; one that is not named is handed out as f32. Open names matrices by the
-	// types that the files have. A caller may delete names, or put f32, f16 or bf16 in the place of another type.
+	// types that the files have, and as i32 the order of a weight's inputs where it has one (model.OrderSuffix). A caller may delete names,
+	// or put f32, f16 or bf16 in the place of another type, and then there is no order.
 	Types map[string]dtype.Type
 
 	files  store
 	order  []*param
 	named  map[string]*param
+	orders map[string]*ordering
 	tiles  tiles
 	buffer [scratchBytes]byte
 	wide   [scratchElems]float32
@@ -81,7 +83,7 @@ func Open(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Path: path, Types: map[string]dtype.Type{}, named: map[string]*param{}}
+	m := &Model{Path: path, Types: map[string]dtype.Type{}, named: map[string]*param{}, orders: map[string]*ordering{}}
 	if isGGUF {
 		err = m.openGGUF()
 	} else {

@@ -572,11 +572,34 @@ func blocksOf(t testing.TB, m *Model, name string, elems int) []byte {
 			}
 		}
 	}
+	if m.Types[name+model.OrderSuffix] == dtype.I32 {
+		x = inPlaceOf(t, m, name, x)
+	}
 	p := make([]byte, 4*elems)
 	if err := quant.Encode(p, quant.F32, x); err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// inPlaceOf puts the elements of rows, which are in the order that Source says, where they are in the weight.
+func inPlaceOf(t testing.TB, m *Model, name string, x []float32) []float32 {
+	t.Helper()
+	k := m.named[name].Type.Shape.Last()
+	order := make([]byte, 4*k)
+	for range 2 {
+		if err := errors.Join(m.Source(name+model.OrderSuffix, order[:8]), m.Source(name+model.OrderSuffix, order[8:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.Source(name+model.OrderSuffix, make([]byte, 4*k+4)) == nil {
+		t.Error("more of an order than there is: got no error")
+	}
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i/k*k+int(binary.LittleEndian.Uint32(order[i%k*4:]))] = v
+	}
+	return out
 }
 
 // Layers of quantised checkpoints are, row for row, what tensor/quant makes of their tensors, though only a few rows are ever there.
@@ -608,21 +631,21 @@ func TestQuantisedDirectories(t *testing.T) {
 		typ    dtype.Type
 	}
 	var tests []test
-	inOrder := make([]uint32, k)
+	inOrder, uneven := make([]uint32, k), make([]uint32, k)
 	for i := range inOrder {
-		inOrder[i] = uint32(i / 32)
+		inOrder[i], uneven[i] = uint32(i/32), uint32(i%3+i%2)
 	}
 	for _, bits := range []int{2, 3, 4, 8} {
-		for _, index := range [][]uint32{order, inOrder} {
+		for _, index := range [][]uint32{order, inOrder, uneven} {
 			g := &quant.GPTQ{Bits: bits, N: n, K: k, GroupSize: 32, QWeight: words(r, k*bits/32*n), QZeros: words(r, 4*n*bits/32), Scales: f16(halves(r, 4*n)), GIdx: put32(index), V1: true}
 			typ := dtype.G4_32
 			if bits == 8 {
 				typ = dtype.G8_32
 			}
-			if index[1] == order[1] {
+			if index[1] == uneven[1] {
 				typ = dtype.F32
 			}
-			tests = append(tests, test{fmt.Sprintf("gptq of %d bits as %v", bits, typ), map[string]any{"quant_method": "gptq", "bits": bits, "group_size": 32, "desc_act": true}, []entry{
+			tests = append(tests, test{fmt.Sprintf("gptq of %d bits, %v", bits, index[:2]), map[string]any{"quant_method": "gptq", "bits": bits, "group_size": 32, "desc_act": true}, []entry{
 				tensorOf(name+"qweight", safetensors.I32, g.QWeight, int64(k*bits/32), n), tensorOf(name+"qzeros", safetensors.I32, g.QZeros, 4, int64(n*bits/32)),
 				tensorOf(name+"scales", safetensors.F16, g.Scales.Data, 4, n), tensorOf(name+"g_idx", safetensors.I32, g.GIdx, k),
 			}, rows(g.DecodeRow), typ})
@@ -701,7 +724,7 @@ func TestQuantisedDirectories(t *testing.T) {
 				t.Errorf("%s: %q differs", x.name, p.Name)
 			}
 		}
-		if m.HeapBytes() == 0 || m.HeapBytes() > 64<<10 || m.Stored(name+"weight") == "F32" || m.Types[name+"weight"] != x.typ || len(m.Types) > 1 {
+		if m.HeapBytes() == 0 || m.HeapBytes() > 64<<10 || m.Stored(name+"weight") == "F32" || m.Types[name+"weight"] != x.typ || len(m.Types) > 2 {
 			t.Errorf("%s: holds %v, stored as %s, handed out as %v", x.name, m.HeapBytes(), m.Stored(name+"weight"), m.Types)
 		}
 		if lines := m.Widened(); (len(lines) == 0) != (x.typ != dtype.F32) || len(lines) > 1 {
