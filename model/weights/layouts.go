@@ -244,11 +244,19 @@ func (f *layerFiles) scaled() error {
 	switch kind[weight.typ] {
 	case quant.ByteInt8:
 		f.integers(8, length)
+	case quant.ByteF8E4M3:
+		f.packAs(8, length, quant.TableE4M3)
+		if zero.read != nil {
+			f.packs, f.why = dtype.F32, "floats with zero points"
+		}
 	default:
 		f.why = string(weight.typ)
 	}
 	return nil
 }
+
+// nf4Group is the elements of a group of nf4, of which blocks are multiples.
+const nf4Group = 64
 
 // nf4State is the JSON that bitsandbytes stores as a tensor.
 type nf4State struct {
@@ -340,8 +348,29 @@ func (f *layerFiles) nf4() error {
 		if b.err != nil {
 			return part{}, b.err
 		}
-		return part{row: func(dst []float32, i int) { q.Decode(dst, (first+i)*f.k-from) }}, q.Check()
+		return part{
+			func(dst []float32, i int) { q.Decode(dst, (first+i)*f.k-from) },
+			func(codes []uint8, scales, _ []float32, i int, _ []int32) {
+				q.CodesFrom(codes, scales, (first+i)*f.k-from)
+			},
+		}, q.Check()
 	}
-	f.why = f.scheme.Storage
+	return f.normal(&names, s.BlockSize)
+}
+
+// normal chooses groups where the values are nf4's. A block may be of several rows; what is of one row shares a scale.
+func (f *layerFiles) normal(names *lines, block int) error {
+	p := make([]byte, names.bytes) //mem:ok sixteen values
+	if err := names.read(p, 0); err != nil {
+		return err
+	}
+	switch q := (&quant.NF4{Map: names.elems(p)}); {
+	case !q.Normal():
+		f.why = "other values than nf4's"
+	case block%nf4Group != 0:
+		f.why = fmt.Sprintf("scales of %d elements", block)
+	default:
+		f.packAs(4, nf4Group, quant.TableNF4)
+	}
 	return nil
 }

@@ -13,9 +13,9 @@
 // a time and so also in quantised ones, and so is what its converter adds to norms. What a file does not say is not guessed: an
 // architecture, a scaling of rotary positions or a way of quantising that is not known is refused by its name.
 //
-// Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors' integers) are handed out in groups of codes (quant.Group), of which
-// every element has the value that the checkpoint's library gives it; fp8, bitsandbytes' nf4 and fp4, and what is not whole groups, as
-// f32, row by row, and Widened says so. GGUF's blocks are handed out as they are where tensor/dtype names them, and else as f32.
+// Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors, fp8, bitsandbytes' nf4) are handed out in groups of codes (quant.Group),
+// of which every element has the value that the checkpoint's library gives it; what is not whole groups, and fp4, as f32, row by row, and
+// Widened says so. GGUF's blocks are handed out as they are where tensor/dtype names them, and else as f32.
 //
 // It runs no program, and does not say what of a model fits where.
 //

@@ -681,16 +681,25 @@ func TestQuantisedDirectories(t *testing.T) {
 		f8 := &quant.Scaled{Byte: quant.ByteF8E4M3, N: n, K: k, RowBlock: block, ColBlock: 32, Weight: bytesOf(n * k), Scale: f16(halves(r, (n+block-1)/block*4))}
 		tests = append(tests, test{fmt.Sprintf("fp8 by %d rows", block), map[string]any{"quant_method": "fp8", "weight_block_size": []int{block, 32}}, []entry{
 			tensorOf(name+"weight", safetensors.F8E4M3, f8.Weight, n, k), tensorOf(name+"weight_scale_inv", safetensors.F16, f8.Scale.Data, int64((n+block-1)/block), 4),
-		}, rows(f8.DecodeRow), dtype.F32})
+		}, rows(f8.DecodeRow), dtype.F8_32})
 	}
 	one := &quant.Scaled{Byte: quant.ByteF8E4M3, N: n, K: k, RowBlock: n, ColBlock: k, Weight: bytesOf(n * k), Scale: f16(halves(r, 1))}
 	tests = append(tests, test{"fp8 of one scale", map[string]any{"quant_method": "fp8"}, []entry{
 		tensorOf(name+"weight", safetensors.F8E4M3, one.Weight, n, k), tensorOf(name+"weight_scale", safetensors.F16, one.Scale.Data),
-	}, rows(one.DecodeRow), dtype.F32})
-	for _, nested := range []bool{false, true} {
-		q := &quant.NF4{Count: n * k, BlockSize: 64, Codes: words(r, n*k/8), Map: f16(halves(r, 16)), NestedBlockSize: 16, Offset: 0.25}
+	}, rows(one.DecodeRow), dtype.F8_128})
+	var normal []byte
+	for _, v := range quant.TableNF4.Values() {
+		normal = binary.LittleEndian.AppendUint32(normal, math.Float32bits(v))
+	}
+	for _, x := range []struct {
+		nested bool
+		values quant.Elems
+		typ    dtype.Type
+	}{{false, quant.Elems{Type: quant.F32, Data: normal}, dtype.NF4_64}, {true, quant.Elems{Type: quant.F32, Data: normal}, dtype.NF4_64}, {true, f16(halves(r, 16)), dtype.F32}} {
+		nested := x.nested
+		q := &quant.NF4{Count: n * k, BlockSize: 64, Codes: words(r, n*k/8), Map: x.values, NestedBlockSize: 16, Offset: 0.25}
 		state := fmt.Sprintf(`{"quant_type":"nf4","blocksize":64,"shape":[%d,%d],"dtype":"bfloat16"}`, n, k)
-		list := []entry{tensorOf(name+"weight", safetensors.U8, q.Codes, n*k/2, 1), tensorOf(name+"weight.quant_map", safetensors.F16, q.Map.Data, 16)}
+		list := []entry{tensorOf(name+"weight", safetensors.U8, q.Codes, n*k/2, 1), tensorOf(name+"weight.quant_map", safetensors.DType(q.Map.Type.String()), q.Map.Data, 16)}
 		if nested {
 			q.Nested, q.NestedMap, q.NestedAbsmax = words(r, n*k/64/4), f16(halves(r, 256)), f16(halves(r, n*k/64/16))
 			state = strings.Replace(state, "{", `{"nested_blocksize":16,"nested_offset":0.25,`, 1)
@@ -701,8 +710,8 @@ func TestQuantisedDirectories(t *testing.T) {
 			list = append(list, tensorOf(name+"weight.absmax", safetensors.F16, q.Absmax.Data, n*k/64))
 		}
 		list = append(list, tensorOf(name+"weight.quant_state.bitsandbytes__nf4", safetensors.U8, []byte(state), int64(len(state))))
-		tests = append(tests, test{fmt.Sprintf("nf4, nested %v", nested), map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}, list,
-			rows(func(dst []float32, i int) { q.Decode(dst, i*k) }), dtype.F32})
+		tests = append(tests, test{fmt.Sprintf("nf4, nested %v, %v", nested, x.typ), map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}, list,
+			rows(func(dst []float32, i int) { q.Decode(dst, i*k) }), x.typ})
 	}
 	for _, x := range tests {
 		dir := directory(t, "dense")
