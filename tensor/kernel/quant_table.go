@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 
 	"loadline/tensor/quant"
 )
@@ -41,6 +42,9 @@ func (w TableWeights) PackFrom(src []byte, at int) {
 	var codes [maxGroup]uint8
 	for b := at / size; len(src) > 0; b, src = b+1, src[size:] {
 		scale, _ := g.Get(codes[:g.Elems], src[:size])
+		if g.Table == quant.TableE4M3 && anyNaN(codes[:g.Elems]) {
+			scale = float32(math.NaN())
+		}
 		dst, r := w.group(b/row, b%row), b/row%QuantPanel
 		putFloat(dst[4*r:], scale)
 		dst = dst[4*QuantPanel:]
@@ -88,7 +92,7 @@ func (s Set) GemmTable(c, a Mat, w TableWeights, n0 int, ws []float32) {
 			for r := n; r < n1; r += QuantPanel {
 				dst := wide[(r-n)/p.n*p.n*(k1-k)+(r-n)%p.n:]
 				for i := k; i < k1; i += w.Group.Elems {
-					widenGroup(dst[(i-k)*p.n:], p.n, w.Group, w.group(n0+r, i/w.Group.Elems))
+					s.widenGroup(dst[(i-k)*p.n:], p.n, w.Group, w.group(n0+r, i/w.Group.Elems))
 				}
 			}
 			p.gemmPacked(c.Slice(0, c.Rows, n, n1), a.Slice(0, a.Rows, k, k1).operand(), wide, k1-k, n1-n, 0, k > 0, ws)
@@ -96,8 +100,18 @@ func (s Set) GemmTable(c, a Mat, w TableWeights, n0 int, ws []float32) {
 	}
 }
 
-// widenGroup makes the elements of a group of a panel: element k of row r goes to k·stride+r.
-func widenGroup(dst []float32, stride int, g quant.Group, src []byte) {
+// anyNaN tells whether one of some codes of E4M3 is NaN. Its row's sums are NaN then, and so may be all of its group.
+func anyNaN(codes []uint8) bool {
+	for _, c := range codes {
+		if c&0x7f == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// widenGroupGeneric makes the elements of a group of a panel: element k of row r goes to k·stride+r.
+func widenGroupGeneric(dst []float32, stride int, g quant.Group, src []byte) {
 	var scale [QuantPanel]float32
 	for r := range scale {
 		scale[r] = float(src[4*r:])

@@ -64,3 +64,25 @@ func TestGemmTable(t *testing.T) {
 		}
 	}
 }
+
+// TestTableNaN makes the row of a NaN, and no other, NaN.
+func TestTableNaN(t *testing.T) {
+	g := quant.Group{Bits: 8, Elems: 32, Table: quant.TableE4M3}
+	w := TableWeights{Group: g, N: 3, K: 32, Data: make([]byte, TableLen(g, 3, 32))}
+	for n := range w.N {
+		codes, block := make([]uint8, 32), make([]byte, g.Bytes())
+		if codes[n] = 0x38; n == 1 {
+			codes[7] = 0xff
+		}
+		g.Put(block, codes, 2, 0)
+		w.PackFrom(block, n*g.Bytes())
+	}
+	for _, s := range Sets() {
+		c, a := make([]float32, 3), make([]float32, 32)
+		a[0], a[2] = 1, 3
+		s.GemmTable(RowMajor(c, 1, 3, 3), RowMajor(a, 1, 32, 32), w, 0, make([]float32, TableWorkspace(1)))
+		if c[0] != 2 || c[1] == c[1] || c[2] != 6 {
+			t.Errorf("%s: got %v, want 2, NaN and 6", s.Name(), c)
+		}
+	}
+}
