@@ -254,12 +254,24 @@ func quantises(p model.Param) bool {
 // logitsOf runs a prompt, and checks the bytes that it took.
 func logitsOf(t *testing.T, m *weights.Model, dev device.Device, chunk int) (rows [][]float32, held mem.Bytes) {
 	t.Helper()
-	prompt := text()[300:311]
-	o := serve.Options{Config: m.Config, Types: m.Types, Context: 32, PrefillChunk: chunk, Outs: 1}
-	j, err := serve.Plan(o, dev)
+	j := planOf(t, m, dev, chunk, 0)
+	return runOf(t, m, dev, j), j.Promise.Peak[mem.Device][mem.Weights]
+}
+
+// planOf plans a short sequence inside a limit; 0 is none.
+func planOf(t *testing.T, m *weights.Model, dev device.Device, chunk int, limit mem.Bytes) *serve.Job {
+	t.Helper()
+	j, err := serve.Plan(serve.Options{Config: m.Config, Types: m.Types, Context: 32, PrefillChunk: chunk, Outs: 1, Memory: limit}, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return j
+}
+
+// runOf is the logits of a prompt's last token, and of one token more.
+func runOf(t *testing.T, m *weights.Model, dev device.Device, j *serve.Job) (rows [][]float32) {
+	t.Helper()
+	prompt := text()[300:311]
 	m.Rewind()
 	l := mem.NewLedger(mem.Limits{Memory: j.Promise.Memory()})
 	r, err := serve.NewRunner(j, dev, device.Env{Ledger: l}, m.Source)
@@ -287,7 +299,7 @@ func logitsOf(t *testing.T, m *weights.Model, dev device.Device, chunk int) (row
 		}
 		rows = append(rows, slices.Clone(x))
 	}
-	return rows, j.Promise.Peak[mem.Device][mem.Weights]
+	return rows
 }
 
 // off is how far got is from want, in the root mean square of want.
@@ -370,6 +382,34 @@ func TestQuantisedCheckpointsRunPacked(t *testing.T) {
 					t.Errorf("off ref by %.3g", x)
 				}
 			})
+		}
+	}
+}
+
+// Weights of a quantised checkpoint that memory does not hold are read again for every pass, and packed again, with the same bits.
+func TestQuantisedCheckpointsStream(t *testing.T) {
+	c := quantisable()[0]
+	c.HiddenSize, c.HeadDim, c.IntermediateSize = 512, 128, 512
+	for _, q := range methods() {
+		if !q.order && !strings.HasPrefix(q.name, "fp8") && !strings.HasPrefix(q.name, "nf4") {
+			continue
+		}
+		m, err := weights.Open(quantise(t, c, q))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev := cpu.New(cpu.Options{Threads: 2, Set: kernel.Best()})
+		roomy := planOf(t, m, dev, 11, 0)
+		want := runOf(t, m, dev, roomy)
+		tight := planOf(t, m, dev, 11, roomy.Promise.Memory()-512*mem.KiB)
+		if tight.Streamed() == 0 {
+			t.Fatalf("%s: all weights stay", q.name)
+		}
+		if x := off(runOf(t, m, dev, tight), want); x != 0 {
+			t.Errorf("%s: off by %.3g", q.name, x)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
