@@ -128,10 +128,11 @@ func (m *Model) Widened() (lines []string) {
 	count, name := map[reason]int{}, map[reason]string{}
 	var order []reason
 	for _, x := range m.order {
-		l := x.in[0].layer
-		if _, ok := x.kind(); ok || l == nil {
+		i := slices.IndexFunc(x.in, func(at placed) bool { return at.layer != nil })
+		if _, ok := x.kind(); ok || i < 0 {
 			continue
 		}
+		l := x.in[i].layer
 		r := reason{l.storage, l.why}
 		if r.why == "" {
 			r.why = "parts that differ, or each in an order of its own"
