@@ -75,6 +75,35 @@ func TestHostileVocabularies(t *testing.T) {
 	}
 }
 
+// TestLongTexts encodes a megabyte of one character, and of digits by patterns that count them from the right.
+func TestLongTexts(t *testing.T) {
+	toks := map[string]*Tokenizer{}
+	for _, name := range []string{"deepseek_v3", "llama2", "gguf_phi-3", "t5", "gguf_deepseek-llm"} {
+		toks[name] = readFamily(t, name).tokenizer(t)
+	}
+	f := readFamily(t, "gguf_pre")
+	for _, pre := range []string{"tiny_aya", "superbpe"} {
+		g := f.gguf(t)
+		g.Pre = pre
+		var err error
+		if toks[pre], err = FromGGUF(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tok := range toks {
+		for _, c := range []string{"a", " ", "\u0301", "日", "1"} {
+			if name == "tiny_aya" || name == "superbpe" {
+				c = "1"
+			}
+			text := append(bytes.Repeat([]byte(c), 1<<20/len(c)), 'x')
+			within(t, name+" of many "+c, func() { tok.AppendEncode(nil, text) })
+			if c == "1" {
+				break
+			}
+		}
+	}
+}
+
 func within(t *testing.T, name string, f func()) {
 	t.Helper()
 	start, before := time.Now(), allocated()
