@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 )
 
 // TestHostileVocabularies encodes long texts with vocabularies that are made to be slow: each within seconds, and within memory
@@ -217,6 +219,24 @@ func TestNewGGUF(t *testing.T) {
 		if _, err := FromGGUF(bad); err == nil {
 			t.Errorf("%+v: got no error", bad)
 		}
+	}
+}
+
+// TestVocabularyIsLetGo: a tokenizer does not keep the metadata that it was made of in memory.
+func TestVocabularyIsLetGo(t *testing.T) {
+	for _, name := range []string{"gguf_phi-3", "gguf_t5", "gguf_bert-bge", "gguf_command-r"} {
+		g := readFamily(t, name).gguf(t)
+		kept := weak.Make(g)
+		tok, err := FromGGUF(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g = nil
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Errorf("%s: the metadata is still there", name)
+		}
+		runtime.KeepAlive(tok)
 	}
 }
 
