@@ -53,7 +53,7 @@ func unicodeTraits(r rune) traits {
 }
 
 // traitPages are the traits of the characters below pagedEnd, a page for each pageRunes of them; equal pages are one. They take
-// about 50 KiB and a millisecond when the program begins.
+// about 50 KiB.
 type traitPages struct {
 	page  [pagedEnd / pageRunes]uint16
 	pages [][pageRunes]traits
@@ -66,7 +66,7 @@ const (
 
 var pagedTraits = newTraitPages()
 
-func newTraitPages() *traitPages {
+func newTraitPages() (p traitPages) {
 	flat := make([]traits, pagedEnd) //mem:ok 208 KiB, freed on return
 	for _, set := range []struct {
 		table *unicode.RangeTable
@@ -86,7 +86,6 @@ func newTraitPages() *traitPages {
 			}
 		}
 	}
-	p := &traitPages{}
 	known := make(map[[pageRunes]traits]uint16)
 	for i := range p.page {
 		page := [pageRunes]traits(flat[i*pageRunes:])
@@ -106,7 +105,7 @@ func runeTraits(r rune) traits {
 	if r >= pagedEnd {
 		return unicodeTraits(r)
 	}
-	p := pagedTraits
+	p := &pagedTraits
 	return p.pages[p.page[uint32(r)/pageRunes]][uint32(r)%pageRunes]
 }
 
