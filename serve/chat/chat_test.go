@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hostile are templates that would take forever, or all memory, or the stack.
@@ -36,7 +38,7 @@ var hostile = map[string]string{
 
 func TestHostileTemplates(t *testing.T) {
 	for name, source := range hostile {
-		start := time.Now()
+		start := computed(t)
 		tpl, err := Parse(source)
 		if err == nil {
 			_, err = tpl.Render(Input{Messages: []byte(`[]`)})
@@ -44,10 +46,20 @@ func TestHostileTemplates(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want an error of one line", name, err)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := computed(t) - start; took > 10*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
+}
+
+// computed is how long the process has computed, which other processes do not make longer.
+func computed(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestParseRefuses(t *testing.T) {
