@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"loadline/internal/bounded"
 )
 
 func TestConfigOfPublishedFiles(t *testing.T) {
@@ -323,7 +325,9 @@ func FuzzDecodeConfig(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := DecodeConfig(data)
+		var c Config
+		var err error
+		bounded.Run(t, len(data), 256<<10, 256, func() { c, err = DecodeConfig(data) })
 		if err != nil {
 			return
 		}

@@ -124,7 +124,7 @@ func (t traits) list(l *lister, c Config) {
 		one = Init{}
 	}
 	l.layer = graph.Outside
-	l.add("embed", "model.embed_tokens.weight", std, c.VocabSize, d)
+	l.add(embedPart, "model.embed_tokens.weight", std, c.VocabSize, d)
 	for l.layer = range c.NumLayers {
 		n := fmt.Sprintf("model.layers.%d.", l.layer)
 		norms := t.norms(n)

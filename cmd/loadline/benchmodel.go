@@ -149,7 +149,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	a.notes(job)
+	a.notes(m, job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
 	reads := newMeter(a, job, m.Source)

@@ -192,7 +192,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	x.job = job
-	x.a.notes(job)
+	x.a.notes(x.model, job)
 	x.conv.context = job.Options.Context
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil

@@ -112,7 +112,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return g.refuse(limit, err)
 	}
 	g.job = job
-	g.a.notes(job)
+	g.a.notes(g.model, job)
 	return nil
 }
 

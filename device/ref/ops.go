@@ -158,6 +158,8 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, kvCopy[T])
 	case graph.SelectRows:
 		return selectRows[T], nil
+	case graph.SelectColumns:
+		return selectColumns[T], nil
 	case graph.Zero:
 		return zero[T], nil
 	case graph.Save:

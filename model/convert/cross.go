@@ -244,7 +244,7 @@ func (o *Options) open() (*crossing, error) {
 			x.shapes[p.Name] = append(x.shapes[p.Name], int64(d.N))
 		}
 		if t != dtype.F16 && t != dtype.BF16 {
-			if t != dtype.F32 {
+			if _, ok := quant.Of(t); ok && t != dtype.F32 { // groups of codes are widened: no file has them
 				x.blocks[p.Name] = t
 			}
 			delete(m.Types, p.Name)

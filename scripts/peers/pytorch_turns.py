@@ -22,7 +22,7 @@ BATCH, SEQ, VOCAB = 4, 512, 8192
 TOKENS = BATCH * SEQ
 SHAPES = {"bench-20m": (384, 8, 1024), "bench-90m": (768, 12, 2048)}  # width, layers, feed-forward
 # What the step keeps: norms and the activation function are computed again, at some hundredths of its time.
-FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "256")
+FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512")
 
 
 class Peer:
@@ -91,9 +91,9 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
     peers = {m: Peer(preset, precision, m, threads) for m in MODES}
     ours, rss, peak = [], 0, Peak(peak, threads)
     for _ in range(turns):
-        rate, peak = loadline(binary, preset, precision, threads, str(steps))
+        rate, most_rss = loadline(binary, preset, precision, threads, str(steps))
         ours.append(rate)
-        rss = max(rss, peak)
+        rss = max(rss, most_rss)
         for p in peers.values():
             p.turn(steps)
         peak.turn()
