@@ -28,6 +28,9 @@ const (
 	productSmall = 1 << 14   // multiply-adds of which a thread takes all
 	productLarge = 1 << 17   // of which it takes a tile
 	productTurns = 8         // the most tiles that a thread gets
+	productMany  = 16        // rows from which kernels want workspace
+	// productShared is the rows at a time where a kernel unpacks panels for all of them, and goes through parts of K.
+	productShared = 288
 )
 
 // cut is the columns of a tile. Each thread gets as many tiles as the others: some more where there is time for it, since a thread may
@@ -41,6 +44,9 @@ func (w *packed) cut(rows, threads int) int {
 	width := tiles(w.n, threads*turns)
 	if rows > tileless {
 		width = min(width, max(productCache*w.n/max(w.bytes, 1), kernel.QuantPanel))
+	}
+	if rows > tileless && w.half() {
+		return roundUp(width, kernel.PanelCols)
 	}
 	if width > 16*kernel.QuantPanel { // single rows of f16 and bf16 take four panels at a time
 		return roundUp(width, 4*kernel.QuantPanel)
@@ -67,7 +73,11 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 			s.rows(rows, w.k, &s.rounding)
 		}
 	}
-	p.height = max(productCache/rowBytes&^7, 8)
+	if w.group.Bits == 0 && s.set.SharesPanels(w.t) {
+		p.height = productShared
+	} else {
+		p.height = max(productCache/rowBytes&^7, 8)
+	}
 	p.width = w.cut(rows, s.pool.Threads())
 	p.across = tiles(w.n, p.width)
 	s.pool.DoTask(w.experts*p.across, p)
@@ -97,11 +107,15 @@ func (p *product) Run(i, worker int) {
 		return
 	}
 	var whole, rest kernel.QuantWeights
+	var work []byte
+	c := p.s.carver(worker)
+	if hi-lo >= productMany {
+		work = bytesOf(c.take(kernel.QuantWork / 4))
+	}
 	if p.w.group.Bits == 0 {
 		whole = p.w.panels(e)
 	}
 	if c1 > whole.N && p.w.half() { // the rows after the last whole panel, as a panel
-		c := p.s.carver(worker)
 		n := p.w.n - whole.N
 		rest = kernel.QuantWeights{Type: p.w.t, N: n, K: p.w.k, Data: bytesOf(c.take(restElems(p.w.k)))}
 		clear(rest.Data)
@@ -113,10 +127,10 @@ func (p *product) Run(i, worker int) {
 			c, lda := p.to(r, end, c0, c1), kernel.QuantizedLen(1, p.w.k)
 			p.s.set.GemmGrouped(c, p.codes[r*lda:end*lda], p.w.codes(e), c0)
 		} else if c0 < whole.N {
-			p.tile(whole, r, end, c0, min(c1, whole.N), 0)
+			p.tile(whole, r, end, c0, min(c1, whole.N), 0, work)
 		}
 		if rest.N > 0 {
-			p.tile(rest, r, end, whole.N, p.w.n, whole.N)
+			p.tile(rest, r, end, whole.N, p.w.n, whole.N, work)
 		}
 		if p.bias != nil {
 			for j := r; j < end; j++ {
@@ -128,15 +142,15 @@ func (p *product) Run(i, worker int) {
 }
 
 // tile makes rows r0 to r1 and columns c0 to c1 of y; w's first row is that of column base.
-func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int) {
+func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int, work []byte) {
 	k := p.w.k
 	c := p.to(r0, r1, c0, c1)
 	if p.codes == nil {
-		p.s.set.GemmHalf(c, rowMajor(p.x[r0*k:r1*k], r1-r0, k), w, c0-base)
+		p.s.set.GemmHalf(c, rowMajor(p.x[r0*k:r1*k], r1-r0, k), w, c0-base, work)
 		return
 	}
 	lda := kernel.QuantizedLen(1, k)
-	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base)
+	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base, work)
 }
 
 // to is rows r0 to r1 and columns c0 to c1 of y.
@@ -152,13 +166,17 @@ func restElems(k int) int { return kernel.QuantPanel * k / 2 }
 // narrower type.
 func storedNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
 	x, w := in.In[0].Type, in.In[1].Type
+	rows, k := x.Shape.Lead(b), x.Shape.Last()
+	var parts []int
+	if rows >= productMany {
+		parts = append(parts, kernel.QuantWork/4)
+	}
 	if w.DType.Block() {
-		return 0, int64(kernel.QuantizedLen(x.Shape.Lead(b), x.Shape.Last()))
+		shared = int64(kernel.QuantizedLen(rows, k))
+	} else if w.Shape.Dims[w.Shape.N-2].N%kernel.QuantPanel != 0 {
+		parts = append(parts, restElems(k))
 	}
-	if w.Shape.Dims[w.Shape.N-2].N%kernel.QuantPanel != 0 {
-		worker = 4 * int64(takes(restElems(x.Shape.Last())))
-	}
-	return worker, 0
+	return 4 * int64(takes(parts...)), shared
 }
 
 // sameRows tells whether the instruction before is a product with the same rows, which then are rounded already.

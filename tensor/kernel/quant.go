@@ -200,21 +200,62 @@ func (w QuantWeights) panel(n int, p panel) []byte {
 //	}
 //
 // Sums of codes are exact, so the only error besides that of rounding A is of the chain: some 2K/32 roundings. The bits are the same
-// for any M, split of N, and set. Exact.
-func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int) {
+// for any M, split of N, and set. Exact. Many rows are faster with QuantWork bytes of work; nil does without.
+func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int, work []byte) {
 	p, ok := panelOf(w.Type)
 	if !ok || p.elems == 1 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) {
 		panic("kernel: GemmQuant: lengths do not match")
 	}
 	c.checkPanels("GemmQuant", w.N, n0)
-	f := s.quant().gemm
+	t := s.quant()
 	lda := QuantizedLen(1, w.K)
+	if t.many != nil && len(work) >= QuantWork && c.Cols > 0 {
+		done := t.many(c, a, lda, w, p, n0, work)
+		c, a = c.from(done), a[done*lda:]
+	}
+	f := t.gemm
 	for n := 0; n < c.Cols; n += QuantPanel {
 		b := w.panel(n0+n, p)
 		for m := 0; m < c.Rows; m += quantRows {
 			f(w.Type, min(c.Rows-m, quantRows), min(c.Cols-n, QuantPanel), c.Data[m*c.RowStride+n:], c.RowStride, a[m*lda:], lda, b, w.K/p.elems)
 		}
 	}
+}
+
+// QuantWork is the bytes of work, on 64 bytes, that GemmQuant and GemmHalf of many rows take, in any set.
+const QuantWork = max((manyPanels*manyGroups+1)*manyBytes+manyNear+manySums, 4*maxN*(maxM+maxKB))
+
+// SharesPanels tells whether products of a format in many rows unpack a panel once for all of them.
+func (s Set) SharesPanels(t quant.Type) bool {
+	q := s.quant()
+	if t == quant.F16 || t == quant.BF16 {
+		return q.widen != nil
+	}
+	return q.many != nil
+}
+
+// Many rows by tiles: panels are unpacked once for all of them, a part of K at a time.
+const (
+	manyRows   = 16                                // of A, a tile
+	manyPanels = 8                                 // that are unpacked at a time
+	manyGroups = 32                                // of a row, at a time: what they take of both sides stays in the nearest cache
+	manyBytes  = 768                               // of an unpacked group at most
+	manyNear   = manyGroups * 704                  // a group of 16 rows
+	manySums   = 2 * 2 * 4 * manyRows * QuantPanel // of both halves of two groups
+)
+
+// from is the rows from r on.
+func (m Mat) from(r int) Mat {
+	if r == 0 {
+		return m
+	}
+	m.Rows -= r
+	if m.Rows == 0 {
+		m.Data = nil
+	} else {
+		m.Data = m.Data[r*m.RowStride:]
+	}
+	return m
 }
 
 // quantRows is the most rows of A that a micro-kernel takes.
@@ -238,6 +279,10 @@ type quantTable struct {
 	grouped func(bits, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, groups, steps int)
 	// half is gemm with float32 rows and panels of F16 or BF16.
 	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
+	// many makes as many of the first rows of C as it likes, and says how many; nil if there is none.
+	many func(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work []byte) int
 	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.
 	half4 func(t quant.Type, c, a []float32, b []byte, stride, k int)
+	// widen makes float32 of the first k times 16 elements of a panel, ld apart; nil if there is none.
+	widen func(t quant.Type, k int, b []byte, out []float32, ld int)
 }

@@ -11,14 +11,17 @@ import (
 )
 
 //go:generate go -C gen run . -set quant512 -out ../quant_vnni_amd64.s -stubs ../quant_vnni_amd64.go -pkg kernel
+//go:generate go -C gen run . -set quantamx -out ../quant_amx_amd64.s -stubs ../quant_amx_amd64.go -pkg kernel
 //go:generate go -C gen run . -set quant2 -out ../quant_avx2_amd64.s -stubs ../quant_avx2_amd64.go -pkg kernel
 
-// quant returns the quantised kernels of a set: for AVX-512 those with VNNI, where the CPU has it, else those for AVX2. All have the same
-// bits.
+// quant returns the quantised kernels of a set: for AVX-512 those with VNNI, where the CPU has it, and tiles for many rows, else those for
+// AVX2. All have the same bits.
 func (s Set) quant() *quantTable {
 	switch {
 	case s.t.name == "generic":
 		return &genericQuant
+	case s.t.name == "avx512amx" && cpu.X86.HasAVX512VNNI && cpu.X86.HasAMXInt8:
+		return &amxQuant
 	case s.t.name != "avx2" && cpu.X86.HasAVX512VNNI:
 		return &vnniQuant
 	}
@@ -31,7 +34,7 @@ var vnniQuant = quantTable{
 			quantizeRowVNNI(&dst[0], &x[0], len(x)/QuantGroup)
 		}
 	},
-	gemm: microsVNNI.gemm, grouped: microsVNNI.grouped, half: microsVNNI.half, half4: microsVNNI.half4,
+	gemm: microsVNNI.gemm, grouped: microsVNNI.grouped, half: microsVNNI.half, half4: microsVNNI.half4, widen: microsVNNI.widen,
 }
 
 var avx2Quant = quantTable{
@@ -40,7 +43,7 @@ var avx2Quant = quantTable{
 			quantizeRowAVX2(&dst[0], &x[0], len(x)/QuantGroup)
 		}
 	},
-	gemm: microsAVX2.gemm, grouped: microsAVX2.grouped, half: microsAVX2.half, half4: microsAVX2.half4,
+	gemm: microsAVX2.gemm, grouped: microsAVX2.grouped, half: microsAVX2.half, half4: microsAVX2.half4, widen: microsAVX2.widen,
 }
 
 // quantSizes are how many sizes of micro-kernels there are at most: for 1, 2, 4 and 8 rows.
@@ -62,6 +65,8 @@ type quantSet struct {
 	g4, g8        microsGrouped
 	f16, bf16     microsHalf
 	f16x4, bf16x4 func(k int, b *byte, stride int, a, c *float32)
+
+	widenF16, widenBF16 func(k int, b *byte, out *float32, ld int)
 }
 
 // power is the largest logarithm of a number of rows, at most rows, that has a micro-kernel.
@@ -106,6 +111,15 @@ func (s *quantSet) half4(t quant.Type, c, a []float32, b []byte, stride, k int) 
 		return
 	}
 	s.f16x4(k, &b[0], stride, &a[0], &c[0])
+}
+
+func (s *quantSet) widen(t quant.Type, k int, b []byte, out []float32, ld int) {
+	_, _ = b[2*QuantPanel*k-1], out[(k-1)*ld+QuantPanel-1]
+	if t == quant.BF16 {
+		s.widenBF16(k, &b[0], &out[0], ld)
+		return
+	}
+	s.widenF16(k, &b[0], &out[0], ld)
 }
 
 // sizes is how many sizes there are.
@@ -167,6 +181,7 @@ var microsVNNI = quantSet{
 	f16:    microsHalf{quantF16x1VNNI, quantF16x2VNNI, quantF16x4VNNI, quantF16x8VNNI},
 	bf16:   microsHalf{quantBF16x1VNNI, quantBF16x2VNNI, quantBF16x4VNNI, quantBF16x8VNNI},
 	f16x4:  quantF16x1by4VNNI, bf16x4: quantBF16x1by4VNNI,
+	widenF16: widenPanelF16VNNI, widenBF16: widenPanelBF16VNNI,
 }
 
 var microsAVX2 = quantSet{
@@ -188,4 +203,5 @@ var microsAVX2 = quantSet{
 	f16:    microsHalf{quantF16x1AVX2, quantF16x2AVX2, quantF16x4AVX2},
 	bf16:   microsHalf{quantBF16x1AVX2, quantBF16x2AVX2, quantBF16x4AVX2},
 	f16x4:  quantF16x1by4AVX2, bf16x4: quantBF16x1by4AVX2,
+	widenF16: widenPanelF16AVX2, widenBF16: widenPanelBF16AVX2,
 }

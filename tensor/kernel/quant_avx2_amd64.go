@@ -155,6 +155,9 @@ func quantF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, co
 func quantF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
 
 //go:noescape
+func widenPanelF16AVX2(k int, b *byte, out *float32, ld int)
+
+//go:noescape
 func quantBF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -165,3 +168,6 @@ func quantBF16x4AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, c
 
 //go:noescape
 func quantBF16x1by4AVX2(k int, b *byte, stride int, a *float32, c *float32)
+
+//go:noescape
+func widenPanelBF16AVX2(k int, b *byte, out *float32, ld int)

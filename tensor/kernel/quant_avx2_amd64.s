@@ -22504,6 +22504,27 @@ loop:
 	VZEROUPPER
 	RET
 
+// func widenPanelF16AVX2(k int, b *byte, out *float32, ld int)
+// Requires: AVX, F16C
+TEXT ·widenPanelF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ k+0(FP), AX
+	MOVQ b+8(FP), BX
+	MOVQ out+16(FP), DI
+	MOVQ ld+24(FP), DX
+	SHLQ $0x02, DX
+
+loop:
+	VCVTPH2PS (BX), Y0
+	VMOVUPS   Y0, (DI)
+	VCVTPH2PS 16(BX), Y1
+	VMOVUPS   Y1, 32(DI)
+	ADDQ      $0x20, BX
+	ADDQ      DX, DI
+	DECQ      AX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func quantBF16x1AVX2(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantBF16x1AVX2(SB), NOSPLIT, $0-56
@@ -22699,5 +22720,28 @@ loop:
 	VMOVUPS      Y5, 160(SI)
 	VMOVUPS      Y6, 192(SI)
 	VMOVUPS      Y7, 224(SI)
+	VZEROUPPER
+	RET
+
+// func widenPanelBF16AVX2(k int, b *byte, out *float32, ld int)
+// Requires: AVX, AVX2
+TEXT ·widenPanelBF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ k+0(FP), AX
+	MOVQ b+8(FP), BX
+	MOVQ out+16(FP), DI
+	MOVQ ld+24(FP), DX
+	SHLQ $0x02, DX
+
+loop:
+	VPMOVZXWD (BX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (DI)
+	VPMOVZXWD 16(BX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   Y1, 32(DI)
+	ADDQ      $0x20, BX
+	ADDQ      DX, DI
+	DECQ      AX
+	JNE       loop
 	VZEROUPPER
 	RET

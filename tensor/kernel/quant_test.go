@@ -197,7 +197,7 @@ func TestQuantizeRows(t *testing.T) {
 func TestGemmQuant(t *testing.T) {
 	r := newRand()
 	for _, typ := range quantTypes {
-		for _, d := range [][3]int{{1, 16, 256}, {1, 40, 512}, {2, 16, 256}, {3, 33, 256}, {5, 16, 768}, {8, 17, 256}, {9, 32, 512}, {23, 50, 256}} {
+		for _, d := range [][3]int{{1, 16, 256}, {1, 40, 512}, {2, 16, 256}, {3, 33, 256}, {5, 16, 768}, {8, 17, 256}, {9, 32, 512}, {23, 50, 256}, {16, 16, 512}, {37, 200, 768}} {
 			m, n, k := d[0], d[1], d[2]
 			if typ.BlockElems() == 32 {
 				k -= 32 * (m % 3)
@@ -209,24 +209,26 @@ func TestGemmQuant(t *testing.T) {
 			Generic().QuantizeRows(a, x, m, k, k)
 			ldc := n + m%4
 			want := filled(m*ldc, guard)
-			Generic().GemmQuant(RowMajor(want, m, n, ldc), a, w, 0)
+			Generic().GemmQuant(RowMajor(want, m, n, ldc), a, w, 0, nil)
 			checkQuant(t, typ, want, a, src, m, n, k, ldc)
 			for _, s := range Sets() {
-				got := filled(m*ldc, guard)
-				s.GemmQuant(RowMajor(got, m, n, ldc), a, w, 0)
-				if i := diffBits(got, want); i >= 0 {
-					t.Fatalf("%s %v %v: row %d, column %d: got %v, want %v", s.Name(), typ, d, i/ldc, i%ldc, got[i], want[i])
+				for _, work := range [][]byte{nil, make([]byte, QuantWork)} {
+					got := filled(m*ldc, guard)
+					s.GemmQuant(RowMajor(got, m, n, ldc), a, w, 0, work)
+					if i := diffBits(got, want); i >= 0 {
+						t.Fatalf("%s %v %v, %d bytes of work: row %d, column %d: got %v, want %v", s.Name(), typ, d, len(work), i/ldc, i%ldc, got[i], want[i])
+					}
 				}
 				for row := range m { // one row alone, and columns from 16 on
 					alone := filled(ldc, guard)
-					s.GemmQuant(RowMajor(alone, 1, n, ldc), a[QuantizedLen(row, k):QuantizedLen(row+1, k)], w, 0)
+					s.GemmQuant(RowMajor(alone, 1, n, ldc), a[QuantizedLen(row, k):QuantizedLen(row+1, k)], w, 0, nil)
 					if i := diffBits(alone, want[row*ldc:(row+1)*ldc]); i >= 0 {
 						t.Fatalf("%s %v %v: row %d alone, column %d: got %v, want %v", s.Name(), typ, d, row, i, alone[i], want[row*ldc+i])
 					}
 				}
 				if n > 16 {
 					part := make([]float32, m*(n-16))
-					s.GemmQuant(RowMajor(part, m, n-16, n-16), a, w, 16)
+					s.GemmQuant(RowMajor(part, m, n-16, n-16), a, w, 16, make([]byte, QuantWork))
 					for i, v := range part {
 						if v != want[i/(n-16)*ldc+16+i%(n-16)] {
 							t.Fatalf("%s %v %v: columns from 16 on differ at %d", s.Name(), typ, d, i)
@@ -242,7 +244,7 @@ func TestGemmQuant(t *testing.T) {
 func TestGemmHalf(t *testing.T) {
 	r := newRand()
 	for _, typ := range []quant.Type{quant.F16, quant.BF16} {
-		for _, d := range [][3]int{{1, 16, 1}, {1, 150, 67}, {2, 33, 40}, {6, 20, 33}, {7, 16, 5}, {9, 70, 64}, {17, 48, 3}} {
+		for _, d := range [][3]int{{1, 16, 1}, {1, 150, 67}, {2, 33, 40}, {6, 20, 33}, {7, 16, 5}, {9, 70, 64}, {17, 48, 3}, {150, 104, 530}} {
 			m, n, k := d[0], d[1], d[2]
 			x, lda := random(r, m*(k+3)), k+3
 			values := random(r, n*k)
@@ -254,7 +256,7 @@ func TestGemmHalf(t *testing.T) {
 			w := packedWeights(typ, src, n, k)
 			ldc := n + m%4
 			want := filled(m*ldc, guard)
-			Generic().GemmHalf(RowMajor(want, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
+			Generic().GemmHalf(RowMajor(want, m, n, ldc), RowMajor(x, m, k, lda), w, 0, nil)
 			for row := range m {
 				for col := range n {
 					sum, size := 0.0, 0.0
@@ -269,13 +271,15 @@ func TestGemmHalf(t *testing.T) {
 				}
 			}
 			for _, s := range Sets() {
-				got := filled(m*ldc, guard)
-				s.GemmHalf(RowMajor(got, m, n, ldc), RowMajor(x, m, k, lda), w, 0)
-				if i := diffBits(got, want); i >= 0 {
-					t.Fatalf("%s %v %v: row %d, column %d: got %v, want %v", s.Name(), typ, d, i/ldc, i%ldc, got[i], want[i])
+				for _, work := range [][]byte{nil, make([]byte, QuantWork)} {
+					got := filled(m*ldc, guard)
+					s.GemmHalf(RowMajor(got, m, n, ldc), RowMajor(x, m, k, lda), w, 0, work)
+					if i := diffBits(got, want); i >= 0 {
+						t.Fatalf("%s %v %v, %d bytes of work: row %d, column %d: got %v, want %v", s.Name(), typ, d, len(work), i/ldc, i%ldc, got[i], want[i])
+					}
 				}
 				alone := filled(ldc, guard)
-				s.GemmHalf(RowMajor(alone, 1, n, ldc), RowMajor(x[(m-1)*lda:], 1, k, lda), w, 0)
+				s.GemmHalf(RowMajor(alone, 1, n, ldc), RowMajor(x[(m-1)*lda:], 1, k, lda), w, 0, nil)
 				if i := diffBits(alone, want[(m-1)*ldc:]); i >= 0 {
 					t.Fatalf("%s %v %v: the last row alone, column %d: got %v, want %v", s.Name(), typ, d, i, alone[i], want[(m-1)*ldc+i])
 				}
@@ -384,24 +388,25 @@ func TestGemmGrouped(t *testing.T) {
 // TestQuantAllocates asserts that nothing is allocated.
 func TestQuantAllocates(t *testing.T) {
 	r := newRand()
+	work := make([]byte, QuantWork)
 	for _, typ := range quantTypes {
-		m, n, k := 9, 21, 256
+		m, n, k := 19, 21, 256
 		w := packedWeights(typ, randomWeights(r, typ, n, k), n, k)
 		x, a, c := random(r, m*k), make([]byte, QuantizedLen(m, k)), make([]float32, m*n)
 		for _, s := range Sets() {
 			if got := testing.AllocsPerRun(3, func() {
 				s.QuantizeRows(a, x, m, k, k)
-				s.GemmQuant(RowMajor(c, m, n, n), a, w, 0)
+				s.GemmQuant(RowMajor(c, m, n, n), a, w, 0, work)
 			}); got != 0 {
 				t.Errorf("%s %v: %v allocations", s.Name(), typ, got)
 			}
 		}
 	}
 	w := packedWeights(quant.F16, make([]byte, 2*70*9), 70, 9)
-	x, c := random(r, 2*9), make([]float32, 2*70)
+	x, c := random(r, 20*9), make([]float32, 20*70)
 	for _, s := range Sets() {
-		for m := 1; m <= 2; m++ {
-			if got := testing.AllocsPerRun(3, func() { s.GemmHalf(RowMajor(c, m, 70, 70), RowMajor(x, m, 9, 9), w, 0) }); got != 0 {
+		for _, m := range []int{1, 2, 20} {
+			if got := testing.AllocsPerRun(3, func() { s.GemmHalf(RowMajor(c, m, 70, 70), RowMajor(x, m, 9, 9), w, 0, work) }); got != 0 {
 				t.Errorf("%s F16 of %d rows: %v allocations", s.Name(), m, got)
 			}
 		}
@@ -416,11 +421,11 @@ func TestQuantPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"row length":      func() { QuantWeightsLen(quant.Q4_K, 16, 128) },
 		"format":          func() { QuantWeightsLen(quant.IQ1_S, 16, 256) },
-		"rows of A":       func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a[:64], w, 0) },
-		"columns":         func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, w, 16) },
-		"odd start":       func() { s.GemmQuant(RowMajor(c, 1, 16, 16), a, w, 8) },
-		"odd end":         func() { s.GemmQuant(RowMajor(c, 1, 20, 20), a, w, 0) },
-		"short weights":   func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, QuantWeights{quant.Q4_0, 32, 64, w.Data[:100]}, 0) },
+		"rows of A":       func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a[:64], w, 0, nil) },
+		"columns":         func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, w, 16, nil) },
+		"odd start":       func() { s.GemmQuant(RowMajor(c, 1, 16, 16), a, w, 8, nil) },
+		"odd end":         func() { s.GemmQuant(RowMajor(c, 1, 20, 20), a, w, 0, nil) },
+		"short weights":   func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, QuantWeights{quant.Q4_0, 32, 64, w.Data[:100]}, 0, nil) },
 		"pack past N":     func() { w.Pack(make([]byte, 48*36), 0) },
 		"pack part":       func() { w.Pack(make([]byte, 36), 0) },
 		"quantize length": func() { s.QuantizeRows(a, make([]float32, 63), 1, 64, 64) },
@@ -483,10 +488,11 @@ func BenchmarkGemmQuant(b *testing.B) {
 			Generic().QuantizeRows(a, x, m, k, k)
 			c := make([]float32, m*n)
 			for _, s := range Sets()[1:] {
+				work := make([]byte, QuantWork)
 				b.Run(fmt.Sprintf("%dx4096x4096/%v/%s", m, typ, s.Name()), func(b *testing.B) {
 					b.SetBytes(int64(len(w.Data)))
 					for b.Loop() {
-						s.GemmQuant(RowMajor(c, m, n, n), a, w, 0)
+						s.GemmQuant(RowMajor(c, m, n, n), a, w, 0, work)
 					}
 					b.ReportMetric(2*float64(m)*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GOP/s")
 				})

@@ -203,6 +203,9 @@ func quantF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, co
 func quantF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
 
 //go:noescape
+func widenPanelF16VNNI(k int, b *byte, out *float32, ld int)
+
+//go:noescape
 func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 
 //go:noescape
@@ -216,3 +219,6 @@ func quantBF16x8VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, c
 
 //go:noescape
 func quantBF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
+
+//go:noescape
+func widenPanelBF16VNNI(k int, b *byte, out *float32, ld int)

@@ -12544,6 +12544,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func widenPanelF16VNNI(k int, b *byte, out *float32, ld int)
+// Requires: AVX, AVX512F
+TEXT ·widenPanelF16VNNI(SB), NOSPLIT, $0-32
+	MOVQ k+0(FP), AX
+	MOVQ b+8(FP), BX
+	MOVQ out+16(FP), DI
+	MOVQ ld+24(FP), DX
+	SHLQ $0x02, DX
+
+loop:
+	VCVTPH2PS (BX), Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x20, BX
+	ADDQ      DX, DI
+	DECQ      AX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func quantBF16x1VNNI(k int, b *byte, a *float32, lda int, c *float32, ldc int, cols int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantBF16x1VNNI(SB), NOSPLIT, $0-56
@@ -12742,5 +12761,25 @@ loop:
 	VMOVUPS      Z1, 64(SI)
 	VMOVUPS      Z2, 128(SI)
 	VMOVUPS      Z3, 192(SI)
+	VZEROUPPER
+	RET
+
+// func widenPanelBF16VNNI(k int, b *byte, out *float32, ld int)
+// Requires: AVX, AVX512F
+TEXT ·widenPanelBF16VNNI(SB), NOSPLIT, $0-32
+	MOVQ k+0(FP), AX
+	MOVQ b+8(FP), BX
+	MOVQ out+16(FP), DI
+	MOVQ ld+24(FP), DX
+	SHLQ $0x02, DX
+
+loop:
+	VPMOVZXWD (BX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x20, BX
+	ADDQ      DX, DI
+	DECQ      AX
+	JNE       loop
 	VZEROUPPER
 	RET

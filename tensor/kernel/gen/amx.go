@@ -166,7 +166,7 @@ func tiles(m, n int) {
 	ADDQ(t, bp)
 	DECQ(panels)
 	JNE(LabelRef("panel"))
-	code(0xC4, 0xE2, 0x78, 0x49, 0xC0) // TILERELEASE
+	tileRelease()
 	ret()
 }
 
@@ -180,7 +180,7 @@ func code(bytes ...byte) {
 }
 
 var numbers = map[reg.GPPhysical]byte{reg.RAX: 0, reg.RCX: 1, reg.RDX: 2, reg.RBX: 3, reg.RSI: 6, reg.RDI: 7,
-	reg.R8: 8, reg.R9: 9, reg.R10: 10, reg.R11: 11, reg.R12: 12, reg.R13: 13, reg.R15: 15}
+	reg.R8: 8, reg.R9: 9, reg.R10: 10, reg.R11: 11, reg.R12: 12, reg.R13: 13, reg.R14: 14, reg.R15: 15}
 
 // ldtilecfg is LDTILECFG of the 64 bytes at p, VEX.128.NP.0F38.W0 49 /0.
 func ldtilecfg(p reg.GPPhysical) { code(0xC4, 0xE2, 0x78, 0x49, numbers[p]) }
@@ -202,6 +202,12 @@ func tileZero(tile int) { code(0xC4, 0xE2, 0x7B, 0x49, 0xC0|byte(tile)<<3) }
 
 // tileDot is TDPBF16PS c += a·b, VEX.128.F3.0F38.W0 5C.
 func tileDot(c, a, b int) { code(0xC4, 0xE2, byte(^b&15)<<3|2, 0x5C, 0xC0|byte(c)<<3|byte(a)) }
+
+// tileDotBytes is TDPBSSD c += a·b of signed bytes, VEX.128.F2.0F38.W0 5E.
+func tileDotBytes(c, a, b int) { code(0xC4, 0xE2, byte(^b&15)<<3|3, 0x5E, 0xC0|byte(c)<<3|byte(a)) }
+
+// tileRelease is TILERELEASE, VEX.128.NP.0F38.W0 49 C0.
+func tileRelease() { code(0xC4, 0xE2, 0x78, 0x49, 0xC0) }
 
 // narrow is VCVTNE2PS2BF16: dst becomes the bf16 of lo's 16 floats, then of hi's, nearest even and denormals zero.
 // EVEX.512.F2.0F38.W0 72 /r.

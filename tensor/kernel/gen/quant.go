@@ -24,13 +24,15 @@ const (
 // quantRows is the most rows of activations of a micro-kernel; there is one for each power of two up to it.
 const quantRows = 8
 
+// quantFormats are those of integer codes.
+var quantFormats = []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "G4", "G8"}
+
 // quantised emits micro-kernels over panels of 16 rows, and the rounding of activations.
 func quantised(wide bool) {
-	formats := []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "G4", "G8"}
 	if wide {
 		set = "VNNI"
 		quantize512()
-		for _, f := range formats {
+		for _, f := range quantFormats {
 			for rows := 1; rows <= quantRows; rows *= 2 {
 				newQuant512(f, rows)
 			}
@@ -40,7 +42,7 @@ func quantised(wide bool) {
 	}
 	set = "AVX2"
 	quantize2()
-	for _, f := range formats {
+	for _, f := range quantFormats {
 		for rows := 1; rows <= quantRows2; rows *= 2 {
 			newQuant2(f, rows)
 		}
@@ -56,6 +58,17 @@ type quantLoop struct {
 
 func newQuantLoop(format string, rows int) *quantLoop {
 	q := &quantLoop{reg.RAX, reg.RBX, reg.RCX, reg.R8, reg.RDX, reg.RSI, reg.RDI, rows}
+	if rows == 0 {
+		if format == "G4" || format == "G8" {
+			fn("unpack"+format, "func(blocks, steps int, b, out *byte)")
+		} else {
+			fn("unpack"+format, "func(blocks int, b, out *byte)")
+		}
+		Load(Param("blocks"), q.blocks)
+		Load(Param("b"), q.b)
+		Load(Param("out"), q.a)
+		return q
+	}
 	if format == "G4" || format == "G8" {
 		fn(fmt.Sprintf("quant%sx%d", format, rows), "func(blocks, steps int, b, a *byte, lda int, c *float32, ldc, cols int)")
 		Load(Param("blocks"), q.blocks)

@@ -43,8 +43,15 @@ func (q *quant512) temp() reg.VecPhysical {
 	return r
 }
 
+// newQuant512 emits the product of so many rows with a panel, or where there are none what unpacks a panel.
 func newQuant512(format string, rows int) {
 	q := &quant512{quantLoop: newQuantLoop(format, rows)}
+	if rows == 0 {
+		if zero := zeroPoint(format); zero > 0 {
+			splat(0x01010101*zero, z[sum512])
+		}
+		splat(0x80000000, z[sum512+1])
+	}
 	for r := range rows {
 		VPXORD(z[sum512+r], z[sum512+r], z[sum512+r])
 	}
@@ -136,9 +143,11 @@ func newQuant512(format string, rows int) {
 	}
 	DECQ(q.blocks)
 	JNE(LabelRef("loop"))
-	Load(Param("cols"), reg.RAX)
-	kMask(reg.RAX, reg.R10, reg.K1)
-	q.outputs(func(r int, out Mem) { VMOVUPS(z[sum512+r], reg.K1, out) })
+	if rows > 0 {
+		Load(Param("cols"), reg.RAX)
+		kMask(reg.RAX, reg.R10, reg.K1)
+		q.outputs(func(r int, out Mem) { VMOVUPS(z[sum512+r], reg.K1, out) })
+	}
 	ret()
 }
 
@@ -162,8 +171,12 @@ func (q *quant512) nibbles(b reg.GPPhysical) {
 	}
 }
 
-// multiply continues every row's sums by a group and goes to the next.
+// multiply continues every row's sums by a group and goes to the next; with no rows it stores the group.
 func (q *quant512) multiply(g group512) {
+	if q.rows == 0 {
+		q.unpack(g)
+		return
+	}
 	for r := range q.rows {
 		acc := z[sum512+r]
 		parts, sum, part := 1, groupAll, groupSum

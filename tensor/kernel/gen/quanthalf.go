@@ -20,7 +20,30 @@ func quantHalves(wide bool) {
 			newHalf(format, rows, wide)
 		}
 		newHalf4(format, wide)
+		newHalfPanel(format, wide)
 	}
+}
+
+// newHalfPanel widens k times 16 elements, which then are ld elements apart.
+func newHalfPanel(format string, wide bool) {
+	parts, v := width(wide)
+	fn("widenPanel"+format, "func(k int, b *byte, out *float32, ld int)")
+	k, b, out, ld := reg.RAX, reg.RBX, reg.RDI, reg.RDX
+	Load(Param("k"), k)
+	Load(Param("b"), b)
+	Load(Param("out"), out)
+	Load(Param("ld"), ld)
+	SHLQ(Imm(2), ld)
+	Label("loop")
+	for h := range parts {
+		widen(format, mem(b, 0), h, wide, v[h])
+		VMOVUPS(v[h], mem(out, 32*h))
+	}
+	ADDQ(Imm(32), b)
+	ADDQ(ld, out)
+	DECQ(k)
+	JNE(LabelRef("loop"))
+	ret()
 }
 
 // widen loads part h of 16 binary16 or bf16.
