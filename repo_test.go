@@ -20,7 +20,7 @@ import (
 // ranks orders every package of the module, lowest first. Code that is not a test imports only from rows above its
 // own here, never from its own row. A package that is not listed fails: adding one is a decision, made here.
 var ranks = [][]string{
-	{"internal/bytesize", "internal/edits", "internal/golden", "internal/par", "internal/regular", "internal/script", "internal/whole"},
+	{"internal/bounded", "internal/bytesize", "internal/edits", "internal/golden", "internal/par", "internal/regular", "internal/script", "internal/whole"},
 	{"mem"},
 	{"mem/arena"},
 	{"mem/tier"},
@@ -61,7 +61,7 @@ var apart = [][]string{
 }
 
 // testSupport lists the packages that only tests import. The memory rule leaves them alone.
-var testSupport = []string{"device/devicetest", "internal/golden", "internal/script"}
+var testSupport = []string{"device/devicetest", "internal/bounded", "internal/golden", "internal/script"}
 
 // rules are all the rules, by name.
 var rules = map[string]func(*tree) []string{

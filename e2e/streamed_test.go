@@ -27,8 +27,8 @@ const (
 	streamedContext                            = 384
 )
 
-// generated is what the tests read of generate's document.
-type generated struct {
+// streamedRun is what the tests of streaming read of generate's document.
+type streamedRun struct {
 	document
 	TokenIDs   []int32   `json:"token_ids"`
 	Prompt     int       `json:"prompt_tokens"`
@@ -161,7 +161,7 @@ func refused(t *testing.T, args ...string) (r refusal, said string) {
 }
 
 // keepsLimit checks the memory that a document tells of.
-func keepsLimit(t *testing.T, d *generated, limit mem.Bytes) {
+func keepsLimit(t *testing.T, d *streamedRun, limit mem.Bytes) {
 	t.Helper()
 	t.Logf("limit %v, predicted %v, ledger %v, resident %v; %v streamed at %v/s, at most %.1f passes/s; %.1f tokens/s",
 		d.Limit, d.Predicted, d.Ledger, d.RSS, d.Streamed, mem.Bytes(d.ReadRate), d.MostPasses, d.Speed)
@@ -195,7 +195,7 @@ func TestWeightsLargerThanTheLimit(t *testing.T) {
 					"--threads", "2", "--memory", fmt.Sprint(int64(limit)),
 				}, more...)
 			}
-			var room, tight generated
+			var room, tight streamedRun
 			command(t, &room, generate(streamedContext-newOnes, newOnes, mem.GiB)...)
 			if keepsLimit(t, &room, mem.GiB); room.Streamed != 0 || room.ReadRate != 0 {
 				t.Errorf("with room %v are streamed", room.Streamed)
@@ -237,7 +237,7 @@ func refuses(t *testing.T, generate func(prompt, tokens int, limit mem.Bytes, mo
 	}
 	runs := func(context int, limit mem.Bytes, more ...string) {
 		t.Helper()
-		var d generated
+		var d streamedRun
 		command(t, &d, with(context, limit, more...)...)
 		if keepsLimit(t, &d, limit); d.Context != context || len(d.TokenIDs) != newOnes {
 			t.Errorf("got %d tokens and a context of %d, want %d and %d", len(d.TokenIDs), d.Context, newOnes, context)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"loadline/internal/bounded"
 )
 
 // raw builds a file field by field: strings with their length before them, byte slices as they are.
@@ -166,11 +168,18 @@ func FuzzGGUF(f *testing.F) {
 		}
 		f.Add(p)
 	}
+	p, err := os.ReadFile("../weights/testdata/llama_linear.gguf") // a whole model with its vocabulary
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p)
 	for _, a := range attacks {
 		f.Add(a.file)
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		h, err := ReadHeader(bytes.NewReader(file), int64(len(file)))
+		var h *Header
+		var err error
+		bounded.Run(t, len(file), 256<<10, 64, func() { h, err = ReadHeader(bytes.NewReader(file), int64(len(file))) })
 		if err != nil {
 			return
 		}

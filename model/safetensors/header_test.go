@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"loadline/internal/bounded"
 )
 
 // fileOf returns a file with a header and n bytes of tensors.
@@ -103,7 +105,10 @@ func FuzzSafetensors(f *testing.F) {
 	}
 	f.Add(golden)
 	f.Fuzz(func(t *testing.T, file []byte) {
-		infos, meta, err := readHeader(bytes.NewReader(file), int64(len(file)))
+		var infos []Info
+		var meta map[string]string
+		var err error
+		bounded.Run(t, len(file), 256<<10, 128, func() { infos, meta, err = readHeader(bytes.NewReader(file), int64(len(file))) })
 		if err != nil {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"loadline/internal/bounded"
 )
 
 // shardInfos are tensors of 24, 10, 16, 0 and 3 bytes.
@@ -179,8 +181,26 @@ func TestOpenSetRefuses(t *testing.T) {
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"total_size":3},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}`))
 	f.Add([]byte(`{"weight_map":{"a":"../x.safetensors"}}`))
+	f.Add([]byte(`{
+  "metadata": {
+    "total_parameters": 3075098624,
+    "total_size": 6150197248
+  },
+  "weight_map": {
+    "model.embed_tokens.weight": "model-00001-of-00002.safetensors",
+    "model.layers.0.input_layernorm.weight": "model-00001-of-00002.safetensors",
+    "model.layers.0.mlp.down_proj.weight": "model-00001-of-00002.safetensors",
+    "model.layers.35.self_attn.v_proj.weight": "model-00002-of-00002.safetensors",
+    "model.norm.weight": "model-00002-of-00002.safetensors"
+  }
+}
+`))
+	f.Add([]byte(`{"weight_map":{"a":"x.safetensors","a":"..","b":"a/b.safetensors","c":"C:\\x","d":"x.safetensors\u0000"}}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		weights, files, err := parseIndex(p)
+		var weights map[string]string
+		var files []string
+		var err error
+		bounded.Run(t, len(p), 256<<10, 128, func() { weights, files, err = parseIndex(p) })
 		if err != nil {
 			return
 		}

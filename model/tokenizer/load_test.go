@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"loadline/internal/bounded"
 )
 
 func TestLoadRefuses(t *testing.T) {
@@ -96,6 +99,33 @@ func TestLoadRefusesNonsense(t *testing.T) {
 	}
 }
 
+// small cuts a real tokenizer.json down to its smallest ids, so that its stages are what an engine changes.
+func small(t testing.TB, file string) []byte {
+	var f map[string]any
+	if err := json.Unmarshal([]byte(file), &f); err != nil {
+		t.Fatal(err)
+	}
+	const most = 300
+	m := f["model"].(map[string]any)
+	switch vocab := m["vocab"].(type) {
+	case map[string]any:
+		maps.DeleteFunc(vocab, func(_ string, id any) bool { return id.(float64) >= most })
+	case []any:
+		m["vocab"] = vocab[:min(most, len(vocab))]
+	}
+	if merges, ok := m["merges"].([]any); ok {
+		m["merges"] = merges[:min(10, len(merges))]
+	}
+	if added, ok := f["added_tokens"].([]any); ok {
+		f["added_tokens"] = added[:min(10, len(added))]
+	}
+	p, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // FuzzTokenizerJSON checks that any file either is refused or gives a tokenizer that keeps its promises.
 func FuzzTokenizerJSON(f *testing.F) {
 	for _, file := range []string{
@@ -107,12 +137,18 @@ func FuzzTokenizerJSON(f *testing.F) {
 	} {
 		f.Add([]byte(file), []byte("a  ab 1\xff <s>  b▁"))
 	}
+	for _, name := range []string{"llama2", "llama3", "bert", "clip", "falcon", "roberta"} {
+		f.Add(small(f, readFamily(f, name).File), []byte("To be, or  not to be: 1234 <s>\xff"))
+	}
 	f.Fuzz(func(t *testing.T, file, text []byte) {
-		tok, err := Parse(bytes.NewReader(file))
+		var tok *Tokenizer
+		var err error
+		bounded.Run(t, len(file), 4<<20, 2048, func() { tok, err = Parse(bytes.NewReader(file)) })
 		if err != nil {
 			return
 		}
-		ids := tok.AppendEncode(nil, text)
+		var ids []int32
+		bounded.Run(t, len(file)+len(text), 4<<20, 4096, func() { ids = tok.AppendEncode(nil, text) })
 		for _, id := range ids {
 			if id < 0 || int(id) >= tok.VocabSize() {
 				t.Fatalf("id %d is outside the vocabulary of %d", id, tok.VocabSize())

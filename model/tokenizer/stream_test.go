@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"unicode/utf8"
+
+	"loadline/internal/bounded"
 )
 
 // TestFamilyStreams: a stream in small chunks gives the tokens of the whole text, and decoding them one by one its text.
@@ -93,8 +95,11 @@ func FuzzSentencePiece(f *testing.F) {
 		f.Add([]byte(pieces+trainer), []byte("aa b  aaa\xff<s>▁a"))
 		f.Add([]byte(pieces+trainer+"\x1a\x0c\x12\x08\x04\x00\x00\x00\x00\x01\x00\x00 \x00\x20\x00"), []byte("aa b"))
 	}
+	f.Add(readFamily(f, "spm_bpe").Model, []byte("To be, or  not to be"))
 	f.Fuzz(func(t *testing.T, file, text []byte) {
-		tok, err := parseSentencePiece(file)
+		var tok *Tokenizer
+		var err error
+		bounded.Run(t, len(file), 4<<20, 2048, func() { tok, err = parseSentencePiece(file) })
 		if err != nil {
 			return
 		}
@@ -116,7 +121,9 @@ func FuzzGGUFVocabulary(f *testing.F) {
 			g.Types = append(g.Types, int32(typeAt(types, i)))
 			g.Scores = append(g.Scores, -float32(i))
 		}
-		tok, err := FromGGUF(g)
+		var tok *Tokenizer
+		var err error
+		bounded.Run(t, len(tokens)+len(merges)+len(charsmap), 4<<20, 2048, func() { tok, err = FromGGUF(g) })
 		if err != nil {
 			return
 		}
@@ -133,7 +140,9 @@ func typeAt(types string, i int) byte {
 
 func wantIDs(t *testing.T, tok *Tokenizer, text []byte) {
 	t.Helper()
-	for _, ids := range [][]int32{tok.AppendEncode(nil, text), tok.AppendEncodePlain(nil, text)} {
+	var framed, plain []int32
+	bounded.Run(t, len(text), 4<<20, 4096, func() { framed, plain = tok.AppendEncode(nil, text), tok.AppendEncodePlain(nil, text) })
+	for _, ids := range [][]int32{framed, plain} {
 		for _, id := range ids {
 			if id < 0 || int(id) >= tok.VocabSize() {
 				t.Fatalf("id %d is outside the vocabulary of %d", id, tok.VocabSize())

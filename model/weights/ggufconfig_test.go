@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/internal/bounded"
 	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/model"
@@ -433,16 +434,26 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(p)
+	for _, name := range []string{"llama_linear", "qwen3_moe"} {
+		p, err := os.ReadFile("testdata/" + name + ".gguf")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(p)
+		f.Add(p[:len(p)/2])
+	}
 	f.Add([]byte("GGUF\x03\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		path := filepath.Join(t.TempDir(), "model.gguf")
 		write(t, path, p)
-		m, err := Open(path)
+		var m *Model
+		var err error
+		bounded.Run(t, len(p), 1<<20, 256, func() { m, err = Open(path) })
 		if err != nil {
 			return
 		}
 		defer m.Close()
-		_, _ = m.Tokenizer(64 * mem.MiB)
+		bounded.Run(t, len(p), 4<<20, 2048, func() { _, _ = m.Tokenizer(64 * mem.MiB) })
 		m.Template()
 		m.Special()
 		buf := make([]byte, 4096)

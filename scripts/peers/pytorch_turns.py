@@ -22,7 +22,7 @@ BATCH, SEQ, VOCAB = 4, 512, 8192
 TOKENS = BATCH * SEQ
 SHAPES = {"bench-20m": (384, 8, 1024), "bench-90m": (768, 12, 2048)}  # width, layers, feed-forward
 # What the step keeps: norms and the activation function are computed again, at some hundredths of its time.
-FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "256")
+FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512")
 
 
 class Peer:

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loadline/internal/bounded"
 )
 
 // hostile are templates that would take forever, or all memory, or the stack.
@@ -121,11 +123,16 @@ func FuzzTemplate(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, source, messages string) {
-		tpl, err := Parse(source)
+		var tpl *Template
+		var err error
+		bounded.Run(t, len(source), 1<<20, 1024, func() { tpl, err = Parse(source) })
 		if err != nil {
 			return
 		}
-		text, err := tpl.Render(Input{Messages: []byte(messages), AddGenerationPrompt: true, Tokens: map[string]string{"bos_token": "<s>"}})
+		var text string
+		bounded.Run(t, len(source), 4*maxBytes+256*maxSteps, 1024, func() { // most of it garbage, step by step
+			text, err = tpl.Render(Input{Messages: []byte(messages), AddGenerationPrompt: true, Tokens: map[string]string{"bos_token": "<s>"}})
+		})
 		if len(text) > maxBytes || err != nil && text != "" {
 			t.Fatalf("got %d bytes and %v", len(text), err)
 		}
