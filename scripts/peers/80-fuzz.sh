@@ -56,12 +56,12 @@ for row in "${targets[@]}"; do
 	seconds=$((minutes * 60 / share))
 	log=$work/$name.log
 	result=nothing
-	CGO_ENABLED=0 go test -run '^$' -fuzz "^$name\$" -fuzztime "${seconds}s" -parallel "$workers" "$dir" >"$log" 2>&1 || result=FOUND
+	CGO_ENABLED=0 go test -run '^$' -fuzz "^$name\$" -fuzztime "${seconds}s" -fuzzminimizetime 10s -parallel "$workers" "$dir" >"$log" 2>&1 || result=FOUND
 	if [[ $result == FOUND ]]; then
 		found=1
 		tail -40 "$log"
 	fi
-	last=$(grep -o 'execs: [0-9]*.*' "$log" | tail -1 || true)
+	last=$(grep -ao 'execs: [0-9]*.*' "$log" | tail -1 || true)
 	execs=$(sed -n 's/^execs: \([0-9]*\).*/\1/p' <<<"$last")
 	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")
 	total=$(sed -n 's/.*(total: \([0-9]*\)).*/\1/p' <<<"$last")
