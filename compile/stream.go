@@ -12,12 +12,12 @@ type StreamOptions struct {
 
 // Stream rewrites the graph of a pass for weights that memory does not hold. Those that are not kept become States of the disk
 // tier, read anew by every run: each operation takes a Temp that a Fetch fills, and the Fetch of the next one is started before
-// the Wait for this one, so that the disk reads while the processor computes.
+// the Wait for this one, so that the disk reads while the processor computes. Where weights are small, more of them are started:
+// as many as lie in the room that the largest neighbours need anyway, so that a run of small ones does not keep the disk waiting.
 //
 //	fetch 0 │ fetch 1, wait 0, op 0 │ fetch 2, wait 1, op 1 │ …
 //
-// So at most three of them are alive at once, two unless an operation takes several, and their bytes are in the program's arena like
-// any other's. The order of a pass is known and cyclic, for which a fixed set that stays is within one fetch a pass of the best
+// Their bytes are in the program's arena like any other's. The order of a pass is known and cyclic, for which a fixed set that stays is within one fetch a pass of the best
 // there is (tier.Keep), and unlike Belady's choice it gives every buffer one place.
 func Stream(g *graph.Graph, o StreamOptions) *graph.Graph {
 	s := &stream{rewriter: newRewriter(g), keep: o.Keep}
@@ -27,7 +27,8 @@ func Stream(g *graph.Graph, o StreamOptions) *graph.Graph {
 	for _, v := range s.uses {
 		s.G.Values[s.to[v]].Tier = mem.Disk
 	}
-	s.fetch(1)
+	room := s.room()
+	s.fetch(0, 1, room)
 	done := 0
 	for i := range g.Ops {
 		n := &g.Ops[i]
@@ -36,7 +37,7 @@ func Stream(g *graph.Graph, o StreamOptions) *graph.Graph {
 			s.copy(n)
 			continue
 		}
-		s.fetch(done + len(here) + 1)
+		s.fetch(done, done+len(here)+1, room)
 		saved := map[graph.Value]graph.Value{}
 		for k, v := range here {
 			s.at(n)
@@ -85,9 +86,35 @@ func (s *stream) operands(n *graph.Node) (out []graph.Value) {
 	return out
 }
 
-// fetch starts the fetches of the first n uses that are not started yet.
-func (s *stream) fetch(n int) {
-	for len(s.here) < min(n, len(s.uses)) {
+// bytes is what a use takes.
+func (s *stream) bytes(use int) int64 { return s.old.Values[s.uses[use]].Bytes }
+
+// room is the bytes of the largest operation's weights and the one after them.
+func (s *stream) room() (most int64) {
+	done := 0
+	for i := range s.old.Ops {
+		n := len(s.operands(&s.old.Ops[i]))
+		sum := int64(0)
+		for k := done; k < min(done+n+1, len(s.uses)); k++ {
+			sum += s.bytes(k)
+		}
+		most = max(most, sum)
+		done += n
+	}
+	return most
+}
+
+// fetch starts the fetches of the first n uses that are not started yet, and of as many after them as fit into room beside the uses from
+// first on.
+func (s *stream) fetch(first, n int, room int64) {
+	alive := int64(0)
+	for k := first; k < len(s.here); k++ {
+		alive += s.bytes(k)
+	}
+	for len(s.here) < len(s.uses) {
+		if alive += s.bytes(len(s.here)); len(s.here) >= n && alive > room {
+			return
+		}
 		v := s.uses[len(s.here)]
 		x := &s.old.Values[v]
 		s.At(x.Layer, x.Part, graph.Forward)

@@ -6,7 +6,7 @@ import "loadline/mem"
 // ascending order, so a row's bits do not depend on the other rows.
 //
 // Rows of f32 also meet a weight that is stored as f16, bf16 or a block type; sums are f32. With a block type the rows are rounded
-// to eight bits first, each 32 elements with a scale of their own: d = max|x|/127, q = x/d to the nearest integer, and d·q takes
+// to eight bits first (unless its codes are of a table, dtype.Type.Rounds), each 32 elements with a scale of their own: d = max|x|/127, q = x/d to the nearest integer, and d·q takes
 // x's place.
 type MatMul struct{}
 

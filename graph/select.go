@@ -11,5 +11,19 @@ func (SelectRows) Outputs(in []Type) []Type {
 func (SelectRows) FLOPs(Bounds, []Type, []Type) float64    { return 0 }
 func (SelectRows) Traffic(b Bounds, _, out []Type) float64 { return 2 * float64(out[0].Bytes(b)) }
 
+// SelectColumns takes columns in an order: x (…,K), order i32 (K) → (…,K), element k of a row being its element order[k].
+type SelectColumns struct{}
+
+func (SelectColumns) Kind() string { return "columns" }
+func (SelectColumns) Outputs(in []Type) []Type {
+	want(in[0].Shape.N >= 1 && in[1].Shape == S(D(in[0].Shape.Last())), "columns: x %v, order %v", in[0], in[1])
+	return in[:1]
+}
+func (SelectColumns) FLOPs(Bounds, []Type, []Type) float64    { return 0 }
+func (SelectColumns) Traffic(b Bounds, _, out []Type) float64 { return 2 * float64(out[0].Bytes(b)) }
+
+// SelectColumns appends columns in an order.
+func (b *Builder) SelectColumns(x, order Value) Value { return b.one(SelectColumns{}, x, order) }
+
 // SelectRows appends a choice of rows.
 func (b *Builder) SelectRows(x, rows Value) Value { return b.one(SelectRows{}, x, rows) }

@@ -116,6 +116,7 @@ type MoEOptions struct {
 	Norm           Map
 	Router         Map // (N,D) → logits (N,E)
 	Experts, TopK  int
+	Share          bool        // weights of the chosen experts are their shares among all, and not made to have the sum 1
 	Gate, Up, Down graph.Value // (E,F,D), (E,F,D), (E,D,F)
 	Act            func(gate, up graph.Value) graph.Value
 	Drop           Map // may be nil
@@ -137,7 +138,12 @@ func MoE(b *graph.Builder, x graph.Value, o MoEOptions) graph.Value {
 	}
 	b.Part(o.Layer, "mlp.norm", func() { h = b.Name(o.Norm(x), "mlp.normed") })
 	b.Part(o.Layer, "moe.router", func() {
-		weights, ids = b.Router(b.Name(o.Router(h), "router.logits"), o.TopK) // (N,TopK)
+		logits := b.Name(o.Router(h), "router.logits")
+		if o.Share {
+			weights, ids = b.RouterOfAll(logits, o.TopK) // (N,TopK)
+		} else {
+			weights, ids = b.Router(logits, o.TopK) // (N,TopK)
+		}
 	})
 	b.Part(o.Layer, "moe.dispatch", func() {
 		order, place, offsets = b.Dispatch(ids, o.Experts)

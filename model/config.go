@@ -51,6 +51,7 @@ type Config struct {
 	MLPBias               bool     // a dense feed-forward has biases
 	NumLocalExperts       int      // of a mixture of experts
 	NumExpertsPerTok      int
+	RouterShare           bool    // Qwen3MoE: weights of chosen experts are their shares among all, without norm_topk_prob
 	MoEIntermediateSize   int     // Qwen3MoE: of an expert
 	DenseLayers           []int   // Qwen3MoE: layers without experts, ascending
 	QueryPreAttnScalar    float64 // Gemma: scores are divided by its root
@@ -170,7 +171,7 @@ func (c Config) validateRotary() error {
 		}
 	}
 	if !c.family().mixture {
-		if c.NumLocalExperts != 0 || c.NumExpertsPerTok != 0 || c.MoEIntermediateSize != 0 || len(c.DenseLayers) > 0 {
+		if c.NumLocalExperts != 0 || c.NumExpertsPerTok != 0 || c.MoEIntermediateSize != 0 || len(c.DenseLayers) > 0 || c.RouterShare {
 			return fmt.Errorf("model: num_local_experts %d: %s has no mixture of experts", c.NumLocalExperts, c.ModelType)
 		}
 		return nil

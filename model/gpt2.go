@@ -56,8 +56,8 @@ func listGPT2(l *lister, c Config) {
 	d, f := c.HiddenSize, c.IntermediateSize
 	std, back, one := c.starts()
 	l.layer = graph.Outside
-	l.add("embed", "transformer.wte.weight", std, c.VocabSize, d)
-	l.add("embed", "transformer.wpe.weight", std, c.MaxPositionEmbeddings, d)
+	l.add(embedPart, "transformer.wte.weight", std, c.VocabSize, d)
+	l.add(embedPart, "transformer.wpe.weight", std, c.MaxPositionEmbeddings, d)
 	for l.layer = range c.NumLayers {
 		n := fmt.Sprintf("transformer.h.%d.", l.layer)
 		l.add("attn.norm", n+"ln_1.weight", one, d)

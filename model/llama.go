@@ -99,7 +99,7 @@ func (t traits) layer(d *decoder, x graph.Value, layer int) graph.Value {
 	x = Attention(d.Builder, x, o)
 	if d.c.mixes(layer) {
 		n += t.mixture
-		m := MoEOptions{Layer: layer, Norm: t.norm(d, norms[2]), Experts: d.c.NumLocalExperts, TopK: d.c.NumExpertsPerTok, Act: d.gated, Drop: d.drop}
+		m := MoEOptions{Layer: layer, Norm: t.norm(d, norms[2]), Experts: d.c.NumLocalExperts, TopK: d.c.NumExpertsPerTok, Share: d.c.RouterShare, Act: d.gated, Drop: d.drop}
 		if t.clamped {
 			d.clampedMoE(n, &m)
 			return MoE(d.Builder, x, m)
@@ -124,7 +124,7 @@ func (t traits) list(l *lister, c Config) {
 		one = Init{}
 	}
 	l.layer = graph.Outside
-	l.add("embed", "model.embed_tokens.weight", std, c.VocabSize, d)
+	l.add(embedPart, "model.embed_tokens.weight", std, c.VocabSize, d)
 	for l.layer = range c.NumLayers {
 		n := fmt.Sprintf("model.layers.%d.", l.layer)
 		norms := t.norms(n)

@@ -25,8 +25,9 @@ type decoder struct {
 	c         Config
 	f         family
 	weights   map[string]graph.Value
-	tokens    graph.Value // i32 (N)
-	positions graph.Value // i32 (N)
+	orders    map[string]graph.Value // i32 (K): the orders of the inputs of weights that have one
+	tokens    graph.Value            // i32 (N)
+	positions graph.Value            // i32 (N)
 	paging    graph.Paging
 	spec      graph.AttentionSpec
 	standard  bool
@@ -36,7 +37,7 @@ type decoder struct {
 
 // newDecoder starts a graph and declares the weights, in the order of Parameters.
 func newDecoder(c Config, name string, bounds graph.Bounds, s graph.AttentionSpec) *decoder {
-	d := &decoder{Builder: graph.NewBuilder(name, bounds), c: c, f: c.family(), weights: map[string]graph.Value{}, spec: s}
+	d := &decoder{Builder: graph.NewBuilder(name, bounds), c: c, f: c.family(), weights: map[string]graph.Value{}, orders: map[string]graph.Value{}, spec: s}
 	d.spec.Heads, d.spec.KVHeads, d.spec.HeadDim = c.NumHeads, c.NumKVHeads, c.HeadDim
 	for _, p := range c.Parameters() {
 		d.Part(p.Layer, p.Part, func() { d.weights[p.Name] = d.Param(p.Name, p.Type) })
@@ -59,12 +60,20 @@ func (d *decoder) linear(name string) Map {
 	if !ok {
 		bias = graph.None
 	}
-	return func(x graph.Value) graph.Value { return d.Linear(x, d.w(name+".weight"), bias) }
+	return func(x graph.Value) graph.Value { return d.product(x, name+".weight", bias) }
+}
+
+// product is x times the weight named name, whose inputs may lie in an order of their own, plus a bias, which may be None.
+func (d *decoder) product(x graph.Value, name string, bias graph.Value) graph.Value {
+	if order, ok := d.orders[name]; ok {
+		x = d.SelectColumns(x, order)
+	}
+	return d.Linear(x, d.w(name), bias)
 }
 
 // body appends embedding and layers and returns the residual stream (N,D).
 func (d *decoder) body() (x graph.Value) {
-	d.Part(graph.Outside, "embed", func() { x = d.Name(d.f.embed(d), "x") })
+	d.Part(graph.Outside, embedPart, func() { x = d.Name(d.f.embed(d), "x") })
 	for i := range d.c.NumLayers {
 		x = d.f.layer(d, x, i)
 	}
@@ -96,7 +105,7 @@ func (d *decoder) head(x graph.Value) (logits graph.Value) {
 	}
 	d.Part(graph.Outside, "norm", func() { x = d.Name(d.f.norm(d, d.f.last)(x), "normed") })
 	d.Part(graph.Outside, "head", func() {
-		logits = d.MatMul(x, d.w(head))
+		logits = d.product(x, head, graph.None)
 		if d.c.FinalLogitSoftcapping > 0 {
 			logits = d.SoftCap(logits, d.c.FinalLogitSoftcapping)
 		}

@@ -42,6 +42,7 @@ func qwen3MoEFamily() family {
 		j.rotary(c, defaults{eps: 1e-6, theta: 1e4, positions: 32768})
 		c.AttentionBias = or(j.AttentionBias, false)
 		c.NumLocalExperts, c.NumExpertsPerTok = or(j.NumExperts, or(j.NumLocalExperts, 128)), or(j.NumExpertsPerTok, 8)
+		c.RouterShare = !or(j.NormTopKProb, false)
 		c.MoEIntermediateSize = or(j.MoEIntermediateSize, 768)
 		every := or(j.DecoderSparseStep, 1)
 		for i := range max(0, min(c.NumLayers, maxLayers)) {
@@ -56,17 +57,11 @@ func qwen3MoEFamily() family {
 		j.slides(c, n, everyLayer)
 	}
 	f.write = func(c Config, j *configJSON) {
-		normed := true
+		normed := !c.RouterShare
 		j.AttentionBias, j.NormTopKProb, j.MLPOnlyLayers = &c.AttentionBias, &normed, c.DenseLayers
 		j.NumExperts, j.NumExpertsPerTok, j.MoEIntermediateSize = &c.NumLocalExperts, &c.NumExpertsPerTok, &c.MoEIntermediateSize
 		slides := c.SlidingWindow > 0
 		j.SlidingWindow, j.UseSlidingWindow = window(c), &slides
-	}
-	f.refuse = func(j *configJSON) string {
-		if !or(j.NormTopKProb, false) {
-			return "norm_topk_prob"
-		}
-		return ""
 	}
 	return f
 }

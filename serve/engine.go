@@ -13,7 +13,7 @@ import (
 
 // Source fills p with the next bytes of the weight named state, little-endian and in order; after its last byte comes its first
 // again. New asks for weights one after the other, in the order of model.Config.Parameters. Those that are read again for every pass are asked for
-// whole, from a goroutine of their own, one at a time and never during New.
+// whole, one at a time and never during New, but from more than one goroutine.
 type Source = func(state string, p []byte) error
 
 // Request is what a client asks for.

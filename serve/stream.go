@@ -70,28 +70,37 @@ func streaming(o Options, dev device.Device) (*Job, error) {
 	if !best.fits() {
 		return best, nil
 	}
-	// What stays takes room from the buffers that the others pass through, and where it is the largest of them, gives more back. So
-	// the least that surely fits says little: shares are tried from the most that could on.
-	const steps = 128
-	arena := mem.Bytes(best.ArenaBytes(mem.Device))
-	o, share := best.Options, (best.Promise.Peak.Total(mem.Disk)+steps-1)/steps
-	o.Resident = o.Memory - best.Promise.Memory() + arena
-	for ; o.Resident > 0; o.Resident -= share {
-		j, err := build(o, dev)
+	return keepMost(best, dev)
+}
+
+// keepMost is least, which keeps nothing, with as much staying as fits. What stays takes room from the buffers that the others pass through,
+// and where it is the largest of them gives more back; and how buffers come to lie beside each other depends on all of them. So this
+// begins with the most that could fit, takes off what is too much, and last tries to use what that leaves.
+func keepMost(least *Job, dev device.Device) (*Job, error) {
+	o := least.Options
+	at := func(n mem.Bytes) (*Job, error) {
+		o.Resident = n
+		return build(o, dev)
+	}
+	grain := least.Promise.Peak.Total(mem.Disk)/2048 + 1
+	for n := o.Memory - least.Promise.Memory() + mem.Bytes(least.ArenaBytes(mem.Device)); n > 0; {
+		j, err := at(n)
 		if err != nil {
 			return nil, err
 		}
 		if !j.fits() {
+			n -= max(j.Promise.Memory()-o.Memory, grain)
 			continue
 		}
-		least := o.Resident
-		best, err = largest(0, steps, j, func(n int) (*Job, error) {
-			o.Resident = least + share*mem.Bytes(n)/steps
-			return build(o, dev)
-		})
-		return best, err
+		for gap := o.Memory - j.Promise.Memory(); gap > grain; gap /= 2 {
+			more, err := at(n + gap)
+			if err != nil || more.fits() {
+				return more, err
+			}
+		}
+		return j, nil
 	}
-	return best, nil
+	return least, nil
 }
 
 // Streamed is the bytes of weights that every pass reads again; 0 where memory holds all of them.

@@ -40,7 +40,7 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntVarP(&b.repeat, "repeat", "r", 5, "`N` measurements of each")
 	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
-	f.StringVar(&b.kvType, "kv-type", "f32,f32", kvTypesHelp)
+	f.StringVar(&b.kvType, "kv-type", plainKV, kvTypesHelp)
 	f.StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
 	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the tests to `FILE`, for go tool pprof")
 	f.Var(&b.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
@@ -149,7 +149,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	a.notes(job)
+	a.notes(m, job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
 	reads := newMeter(a, job, m.Source)

@@ -48,14 +48,15 @@ func (a *app) chatCommand() *cobra.Command {
 		Short: "Talk with a model",
 		Long: `chat reads messages from the terminal or a pipe, a line each (a line that ends with a backslash goes on with the next), and answers
 each one. The model sees the whole conversation, in the words of its own chat template. When the context is full, the oldest turns are
-left out, and chat says so. Ctrl-C ends a reply; at the prompt it ends the chat.
+left out, and chat says so. Sampling flags that are not given are as the model's files have them (see generate). Of what gpt-oss says
+only the channel final is the answer; the others are shown dim on a terminal. Ctrl-C ends a reply; at the prompt it ends the chat.
 
   /reset         forget what was said; the system's message stays
   /system TEXT   set the system's message; without TEXT there is none
   /help          list these
   /exit          end the chat, as the end of the input does`,
 		Example: `  loadline chat model.gguf
-  loadline chat --model run --system "You are a pirate." --temperature 0
+  loadline chat HuggingFaceTB/SmolLM2-135M-Instruct --system "You are a pirate." --temperature 0
   echo "What is the capital of France?" | loadline chat model.gguf --json`,
 		Args: atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -161,6 +162,9 @@ func (x *chatting) prepare(limit mem.Bytes) (err error) {
 	if x.ends, err = x.samplingFlags.ends(chatEnds(x.model, x.tok), x.tok, vocab); err != nil {
 		return err
 	}
+	if err := x.samplingFlags.take(x.model, x.a.say); err != nil {
+		return err
+	}
 	x.params, err = x.samplingFlags.params(x.a.seed, x.tok, vocab)
 	return err
 }
@@ -191,7 +195,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 		return err
 	}
 	x.job = job
-	x.a.notes(job)
+	x.a.notes(x.model, job)
 	x.conv.context = job.Options.Context
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil
@@ -380,11 +384,19 @@ func (x *chatting) reply(ctx context.Context, e *serve.Engine, prompt []int32, m
 	request := serve.Request{
 		ID: "chat", Prompt: prompt, Params: x.params, MaxTokens: min(x.maxTokens, x.doc.Context-len(prompt)), Stop: x.ends,
 	}
+	var aside io.Writer
+	if !x.a.quiet && isTerminal(x.a.err) {
+		aside = x.a.err
+	}
+	s.aside = newThoughts(x.tok, prompt, aside)
 	err := s.run(ctx, e, request, func(ev *serve.Event) { m.CachedTokens = ev.Cached })
 	if err != nil {
 		return err
 	}
 	m.TokenIDs, m.Content, m.Finish = s.ids, s.text.String(), s.finish
+	if s.aside != nil {
+		m.Thinking = s.aside.text.String()
+	}
 	_, err = fmt.Fprintln(out)
 	return err
 }

@@ -16,6 +16,7 @@ type chatMessage struct {
 	Content string `json:"content"`
 
 	// Of replies.
+	Thinking     string  `json:"thinking,omitempty"` // what gpt-oss says to itself; it is told to nobody, the model of later turns included
 	TokenIDs     []int32 `json:"token_ids,omitempty"`
 	PromptTokens int     `json:"prompt_tokens,omitempty"` // of the whole prompt that it is the answer to
 	CachedTokens int     `json:"cached_tokens,omitempty"` // of these, computed in earlier turns

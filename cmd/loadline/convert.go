@@ -24,15 +24,17 @@ func (a *app) convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert IN OUT --to gguf|safetensors",
 		Short: "Write a model in another format or another type",
-		Long: `convert makes a GGUF file of a Hugging Face directory (safetensors, config.json, tokenizer.json), a directory of a GGUF file, or
-changes the type of either's tensors. Tensors pass through a buffer of 16 MiB, however large the model is. Tokenizer, chat template
-and configuration come along; a tokenizer is written only if it gives the same tokens.
+		Long: `convert makes a GGUF file of a Hugging Face directory (safetensors, config.json, tokenizer.json or tokenizer.model), a directory of a GGUF
+file, or changes the type of either's tensors. Tensors pass through a buffer of 16 MiB, however large the model is. Tokenizer, chat
+template and configuration come along; a tokenizer is written only if it gives the same tokens.
 
 Without --type tensors keep their types: what is quantised keeps its bytes from GGUF to GGUF, and is widened to f32 in safetensors.
 With it, all matrices get that type (f32, f16, bf16; to GGUF also q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, mxfp4, q2_k … q6_k, iq4_xs),
-but where a row is no multiple of its block: those get what llama.cpp takes in its place.`,
+but where a row is no multiple of its block: those get what llama.cpp takes in its place. q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s
+and q5_k_m are llama-quantize's mixtures, in which some matrices have more bits.`,
 		Example: `  loadline convert run run.gguf --to gguf
   loadline convert run small.gguf --to gguf --type q8_0
+  loadline convert model.gguf model-q4_k_m.gguf --to gguf --type q4_k_m
   loadline convert model.gguf model --to safetensors --type bf16`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -47,7 +49,7 @@ but where a row is no multiple of its block: those get what llama.cpp takes in i
 	f := c.Flags()
 	f.SortFlags = false
 	f.Var(&to, "to", "format of OUT")
-	f.StringVar(&kind, "type", "", "type of matrices, such as bf16 or q8_0 (default: as they are)")
+	f.StringVar(&kind, "type", "", "type of matrices, such as bf16, q8_0 or q4_k_m (default: as they are)")
 	return c
 }
 

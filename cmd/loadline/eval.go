@@ -168,7 +168,7 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 	if x.job, err = serve.Plan(o, x.dev); err != nil {
 		return err
 	}
-	x.a.notes(x.job)
+	x.a.notes(x.model, x.job)
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 		return g.refuse(limit, err)
 	}
 	g.job = job
-	g.a.notes(job)
+	g.a.notes(g.model, job)
 	return nil
 }
 
@@ -180,6 +180,9 @@ func (g *generation) refuse(limit mem.Bytes, err error) error {
 // choose settles how tokens are chosen and what ends the text.
 func (g *generation) choose(c model.Config) (err error) {
 	if g.ends, err = g.samplingFlags.ends(endings(g.model, g.tok), g.tok, c.VocabSize); err != nil {
+		return err
+	}
+	if err := g.samplingFlags.take(g.model, g.a.say); err != nil {
 		return err
 	}
 	g.params, err = g.samplingFlags.params(g.a.seed, g.tok, c.VocabSize)

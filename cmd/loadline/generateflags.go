@@ -25,7 +25,8 @@ func (a *app) generateCommand() *cobra.Command {
 		Use:   "generate [MODEL]",
 		Short: "Go on from a prompt",
 		Long: `generate runs one request on the serving engine. Text appears as it comes, never half a character. The tokens depend on
-the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk.`,
+the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk. Sampling flags that are not given
+are as the model's generation_config.json has them, or a GGUF file's general.sampling keys; generate then says so.`,
 		Example: `  loadline generate --model run --prompt "Once upon a time" --max-tokens 100
   loadline generate run --prompt "ROMEO:" --temperature 0 --stop "JULIET:"
   loadline generate --model run/step-100 --prompt "To be" --top-k 40 --top-p 0.95 --seed 7 --json
@@ -82,7 +83,7 @@ func (e *engineFlags) register(f *pflag.FlagSet, def string) {
 	f.IntVar(&e.context, "context", 0, "tokens that the engine holds (default: "+def+")")
 	f.IntVar(&e.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.IntVar(&e.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
-	f.StringVar(&e.kvType, "kv-type", "f32,f32", kvTypesHelp)
+	f.StringVar(&e.kvType, "kv-type", plainKV, kvTypesHelp)
 	f.Var(&e.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 

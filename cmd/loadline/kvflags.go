@@ -11,6 +11,9 @@ import (
 // kvTypesHelp is the help of --kv-type.
 const kvTypesHelp = "number formats `K,V` of keys and values, or one for both: f32, f16, bf16, q8_0, fp8 or q4_0"
 
+// plainKV is its default.
+const plainKV = "f32,f32"
+
 // fp8 is what people call dtype.F8E4M3.
 const fp8 = "fp8"
 
@@ -21,6 +24,9 @@ func kvWord(t dtype.Type) string {
 	}
 	return t.String()
 }
+
+// kvWords is --kv-type of types.
+func kvWords(types [2]dtype.Type) string { return kvWord(types[0]) + "," + kvWord(types[1]) }
 
 // kvTypes reads --kv-type.
 func kvTypes(s string) (types [2]dtype.Type, err error) {

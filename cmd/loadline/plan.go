@@ -41,7 +41,8 @@ plan score and plan check hold the planner against measurements and logs.`,
   loadline plan --preset llama-tiny --memory 96MiB --recompute auto
   loadline plan bench-90m --ranks 2 --zero 1 --memory 2GiB --json
   loadline plan --preset llama-tiny --batch 1 --seq 128 --text
-  loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB`,
+  loadline plan bench-90m --context 2048 --concurrency 8 --memory 2GiB
+  loadline plan bench-90m --context 2048 --kv-type q8_0,q4_0`,
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := x.args(args)
 			return err
@@ -79,7 +80,7 @@ plan score and plan check hold the planner against measurements and logs.`,
 				}
 				return a.planHardware(c, h, t, s)
 			}
-			if err := h.checkOwn(c, t, args); err != nil {
+			if err := h.checkOwn(c, t, args, s.context > 0); err != nil {
 				return err
 			}
 			r, err := t.resolve(a, c, args)
@@ -87,6 +88,7 @@ plan score and plan check hold the planner against measurements and logs.`,
 				return err
 			}
 			if s.context > 0 {
+				s.kvType = h.kvType
 				return a.planServing(r, s, program, text)
 			}
 			return a.plan(r, program, text)

@@ -66,7 +66,7 @@ func (h *hardwareFlags) register(c *cobra.Command, t *trainFlags) {
 	f.StringVar(&h.lossHead, "loss-head", "", "with --hardware: `full|chunked`, whether all logits are held at once")
 	f.IntVar(&h.output, "output", 0, "with --hardware: tokens of --context that are generated (default: a quarter)")
 	f.StringVar(&h.quant, "quant", "", "with --hardware: `FORMAT` of the weights that are served, such as awq-int4, mxfp4 or q4_k_m")
-	f.StringVar(&h.kvType, "kv-type", "", "with --hardware: `TYPE` of keys and values: f16, fp8, q8_0 or q4_0")
+	f.StringVar(&h.kvType, "kv-type", "", "with --hardware: `TYPE` of keys and values: f16, fp8, q8_0 or q4_0; with --context alone K,V as of generate")
 	f.IntVar(&h.gpuLayers, "gpu-layers", 0, "with --hardware: layers that llama.cpp keeps on the card, the others on the CPU")
 	for _, x := range []struct {
 		p          *int
@@ -107,10 +107,10 @@ func typed(c *cobra.Command) []string {
 	return names
 }
 
-// checkOwn refuses the planner's flags, and values that only it knows, where plan describes our own run.
-func (h *hardwareFlags) checkOwn(c *cobra.Command, t *trainFlags, args []string) error {
+// checkOwn refuses the planner's flags, and values that only it knows, where plan describes our own run. An engine's has --kv-type.
+func (h *hardwareFlags) checkOwn(c *cobra.Command, t *trainFlags, args []string, engine bool) error {
 	for _, name := range typed(c) {
-		if h.own.Lookup(name) != nil {
+		if h.own.Lookup(name) != nil && !(engine && name == "kv-type") {
 			return usage("add --hardware 8xH100-SXM-80GB, or another machine", "--%s is for the planner: without --hardware, plan describes our own run here", name)
 		}
 	}

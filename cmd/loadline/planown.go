@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -99,6 +100,9 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	r.Options.Memory = mem.Bytes(1) << 50 // whether it fits is asked afterwards, of the machine described
 	if q.Task == search.Serve {
 		o := serve.Options{Config: r.Options.Config, Memory: r.Options.Memory, Context: q.Context, MaxSeqs: q.Concurrency, BlockSize: serve.DefaultBlockSize, PrefillChunk: min(serve.DefaultPrefillChunk, q.Context)}
+		if o.KVTypes, err = kvTypes(cmp.Or(q.Hold.KVType, plainKV)); err != nil {
+			return nil, nil // no candidate
+		}
 		if err := takeFiles(&o, r.Weights); err != nil {
 			return nil, nil // no candidate
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,7 +14,10 @@ import (
 )
 
 // serveFlags are the flags with which plan plans an engine.
-type serveFlags struct{ context, concurrency, blockSize, prefillChunk int }
+type serveFlags struct {
+	context, concurrency, blockSize, prefillChunk int
+	kvType                                        string // hardwareFlags has its flag, which the planner takes too
+}
 
 func (s *serveFlags) register(c *cobra.Command) {
 	f := c.Flags()
@@ -37,6 +41,10 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 			return usage("--"+f.name+" 1", "--%s %d: want at least 1", f.name, f.n)
 		}
 	}
+	var err error
+	if o.KVTypes, err = kvTypes(cmp.Or(s.kvType, plainKV)); err != nil {
+		return err
+	}
 	if err := takeFiles(&o, r.Weights); err != nil {
 		return err
 	}
@@ -51,7 +59,6 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		d.Nearest = no.Advice()
 		free := no.Wanted
 		free.Memory = 0
-		var err error
 		if job, err = serve.Plan(free, r.device()); err != nil {
 			return failure // it says the numbers itself
 		}
@@ -65,8 +72,8 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 	}
 	d.Plans = append(d.Plans, servingEntry(r, job, o.Memory))
 	w := a.text()
-	fmt.Fprintf(w, "%s: %s parameters, %s of %d tokens, %s of %d\n", r.Name, grouped(o.Config.Params()),
-		count(job.Options.MaxSeqs, "sequence"), job.Options.Context, count(job.Options.Blocks, "KV block"), job.Options.BlockSize)
+	fmt.Fprintf(w, "%s: %s parameters, %s of %d tokens, %s of %d in %s\n", r.Name, grouped(o.Config.Params()),
+		count(job.Options.MaxSeqs, "sequence"), job.Options.Context, count(job.Options.Blocks, "KV block"), job.Options.BlockSize, kvWords(job.Options.KVTypes))
 	fmt.Fprintf(w, "limit %v: %s\n", o.Memory, r.LimitFrom)
 	printPeak(w, job.Promise)
 	for _, n := range job.Notes() {
@@ -96,7 +103,7 @@ func servingEntry(r *trainRun, job *serve.Job, limit mem.Bytes) planEntry {
 	e := planEntry{
 		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: 1, StepSeconds: job.PassSeconds(),
 		Options: map[string]any{
-			"model": r.Name, "context": o.Context, "concurrency": o.MaxSeqs, "block-size": o.BlockSize, "prefill-chunk": o.PrefillChunk,
+			"model": r.Name, "context": o.Context, "concurrency": o.MaxSeqs, "block-size": o.BlockSize, "prefill-chunk": o.PrefillChunk, "kv-type": kvWords(o.KVTypes),
 			"memory": limit, "threads": r.Threads,
 		},
 		Why: fmt.Sprintf("as asked for, with %d KV blocks; the time is that of a pass of %d rows", o.Blocks, pass.Bounds.Rows),

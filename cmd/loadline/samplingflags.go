@@ -20,6 +20,8 @@ type samplingFlags struct {
 	bias                              []string
 	stop, stopTokens                  []string
 	ignoreEOS                         bool
+
+	flags *pflag.FlagSet // tell which of these were given
 }
 
 // plainSampling cuts nothing: the model's own distribution, a little sharper.
@@ -36,6 +38,7 @@ func chatSampling() samplingFlags {
 
 // register adds the flags; their defaults are what s has.
 func (s *samplingFlags) register(f *pflag.FlagSet) {
+	s.flags = f
 	f.Float64Var(&s.temperature, "temperature", s.temperature, "how freely tokens are drawn; 0 always takes the likeliest")
 	f.IntVar(&s.topK, "top-k", s.topK, "draw from the `K` likeliest tokens; 0 is all")
 	f.Float64Var(&s.topP, "top-p", s.topP, "draw from the likeliest tokens that together have this probability")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"loadline/mem"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
@@ -49,7 +51,7 @@ func endings(m *weights.Model, t *tokenizer.Tokenizer) []int32 {
 // turnEnds are the tokens that end a turn in the templates in use; models name one of them or two as the end of a text.
 func turnEnds() []string {
 	return []string{
-		"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|end_of_turn|>",
+		"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|end_of_turn|>",
 		"<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "</s>", "<|user|>",
 	}
 }
@@ -61,6 +63,9 @@ func chatEnds(m *weights.Model, t *tokenizer.Tokenizer) []int32 {
 		if id := t.ID(text); id >= 0 && t.IsSpecial(id) {
 			ends = append(ends, id)
 		}
+	}
+	if harmony(t) != nil { // a reply is of several messages, each of which has its end
+		ends = slices.DeleteFunc(ends, func(id int32) bool { return id == t.ID("<|end|>") })
 	}
 	return ends
 }

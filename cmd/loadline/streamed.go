@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"loadline/mem"
+	"loadline/model/weights"
 	"loadline/serve"
 )
 
@@ -15,9 +16,9 @@ type streamReport struct {
 	MostPasses    float64   `json:"passes_per_second_bound,omitempty"` // what that rate allows; a sequence gets at most a token a pass
 }
 
-// notes prints what a plan gave up.
-func (a *app) notes(j *serve.Job) {
-	for _, n := range j.Notes() {
+// notes prints what a plan gave up, and which of a model's quantised weights are widened.
+func (a *app) notes(m *weights.Model, j *serve.Job) {
+	for _, n := range append(m.Widened(), j.Notes()...) {
 		if !a.quiet {
 			fmt.Fprintln(a.err, n)
 		}

@@ -19,6 +19,7 @@ type textStream struct {
 	decoder *tokenizer.Decoder
 	cut     cutter
 	out     io.Writer
+	aside   *thoughts // takes tokens that are no part of the text; may be nil
 
 	ids    []int32
 	text   strings.Builder // all that was sent
@@ -38,9 +39,13 @@ func (s *textStream) run(ctx context.Context, e *serve.Engine, r serve.Request, 
 			s.finish = "stop"
 			return nil
 		}
+		if s.aside.takes(x.Token) {
+			return nil
+		}
 		s.buf = s.decoder.Append(s.buf[:0], x.Token)
 		return s.put(s.buf)
 	})
+	s.aside.end()
 	switch {
 	case errors.Is(err, errStopped):
 		return nil

@@ -287,6 +287,8 @@ func (b *binder) op() step {
 		return bindScoresDQ(b, o)
 	case graph.ScoresDK:
 		return bindScoresDK(b, o)
+	case graph.SelectColumns:
+		return bindSelectColumns(b)
 	case graph.SelectRows:
 		return bindSelect(b)
 	case graph.SoftCap:

@@ -63,10 +63,10 @@ func New(o Options) *Device {
 // Name returns "cpu".
 func (d *Device) Name() string { return "cpu" }
 
-// Scratch returns the bytes of workspace: a part for each thread, a part that they share, and one of the copy stream.
+// Scratch returns the bytes of workspace: a part for each thread, a part that they share, and one for each that fills panels from a file.
 func (d *Device) Scratch(programs []*compile.Program) mem.Bytes {
 	worker, ropes, tiles := needs(programs)
-	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles + stageNeeds(programs)))
+	return arena.Round(mem.Bytes(worker*int64(d.o.Threads) + ropes + tiles + stagers*stageNeeds(programs)))
 }
 
 // Open reserves the job's memory and binds its programs.
@@ -125,7 +125,7 @@ type Session struct {
 	tilesAt  int             // where those begin
 	codes    []byte          // the same bytes, for the rows
 	packed   map[string]bool // States that lie in panels, which only Restore fills
-	stage    []byte          // of the copy stream: weights on the way to their panels
+	stages   [stagers][]byte // weights on the way to their panels
 	pool     *par.Pool
 	programs []*program
 
@@ -162,7 +162,10 @@ func (s *Session) carve(programs []*compile.Program, threads int) {
 	}
 	s.shared, s.tilesAt = all[threads*w:][:(ropes+tiles)/4], int(ropes/4)
 	s.codes = bytesOf(s.shared[s.tilesAt:])
-	s.stage = bytesOf(all[threads*w+len(s.shared):])[:stageNeeds(programs)]
+	stage, n := bytesOf(all[threads*w+len(s.shared):]), stageNeeds(programs)
+	for i := range s.stages {
+		s.stages[i] = stage[int64(i)*n:][:n:n]
+	}
 }
 
 // Mappings returns every mapping on the device tier.

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"sync"
+
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/mem/tier"
@@ -38,17 +40,21 @@ func streams(p *compile.Program, in *compile.Instr) bool {
 	return p.Buffers[in.In[0].Buffer].Persistent()
 }
 
-// stageNeeds is the bytes that weights pass through between their file and their panels.
-func stageNeeds(programs []*compile.Program) int64 {
+// stagers are who packs weights on their way at once: the copy stream, and whoever waits for it.
+const stagers = 2
+
+// stageNeeds is the bytes of each stage that weights pass through between their file and their panels: at least a panel.
+func stageNeeds(programs []*compile.Program) (most int64) {
 	for _, p := range programs {
 		for i := range p.Instrs {
 			in := &p.Instrs[i]
 			if _, ok := in.Op.(graph.Fetch); ok && streams(p, in) && (in.Out[0].Type.DType.Block() || isNarrow(in.Out[0].Type.DType)) {
-				return graph.ChunkBytes
+				t := in.Out[0].Type
+				most = max(most, graph.ChunkBytes/stagers, kernel.QuantPanel*t.DType.Bytes(int64(t.Shape.Last())))
 			}
 		}
 	}
-	return 0
+	return (most + 63) &^ 63
 }
 
 // pieces is as much of stage as a weight is best packed by: whole panels, else whole blocks.
@@ -60,24 +66,43 @@ func (w *packed) pieces(stage []byte) []byte {
 	return stage[:len(stage)/unit*unit]
 }
 
-// packing is the Store that the copy of a weight in panels reads from: it takes what the file has, a piece at a time, and packs it
-// where the weight lies, all on the copy stream, which does one job at a time.
+// packing is the copy of a weight to its panels: pieces of what the file has are read one after the other, and packed where the weight
+// lies while the next is read.
 type packing struct {
-	tier.Store
-	w     *packed
-	stage []byte
+	from   tier.Store
+	off    int64
+	w      *packed
+	stages [stagers][]byte
+
+	mu sync.Mutex // who holds it reads
+	at int        // what of the weight is read
 }
 
-// ReadAt fills p, the weight's place.
-func (s *packing) ReadAt(p []byte, off int64) (int, error) {
-	stage, all := s.w.pieces(s.stage), s.w.experts*s.w.stored()
-	for at := 0; at < all; {
-		piece := stage[:min(len(stage), all-at)]
-		if _, err := s.Store.ReadAt(piece, off+int64(at)); err != nil {
-			return 0, err
-		}
-		s.w.packFrom(piece, at)
-		at += len(piece)
+// Begin begins the weight anew.
+func (c *packing) Begin() { c.at = 0 }
+
+// Do reads and packs a piece.
+func (c *packing) Do(workspace int) (bool, error) {
+	piece, at, err := c.read(c.w.pieces(c.stages[workspace]))
+	if len(piece) == 0 || err != nil {
+		return false, err
 	}
-	return len(p), nil
+	c.w.packFrom(piece, at)
+	return true, nil
+}
+
+// read fills stage, or what is left of the weight of it, and says where it belongs. After an error there is nothing left.
+func (c *packing) read(stage []byte) (piece []byte, at int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.w.experts * c.w.stored()
+	at = c.at
+	piece = stage[:min(len(stage), all-at)]
+	c.at += len(piece)
+	if len(piece) > 0 {
+		if _, err = c.from.ReadAt(piece, c.off+int64(at)); err != nil {
+			c.at = all
+		}
+	}
+	return piece, at, err
 }

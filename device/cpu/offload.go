@@ -9,7 +9,7 @@ func bindCopy(b *binder) step {
 		return nothing
 	}
 	if _, ok := b.in.Op.(graph.Fetch); ok && streams(b.x.Program, b.in) && b.isPacked(b.in.Out[0]) {
-		j.Store = &packing{j.Store, b.weight(b.in.Out[0]), b.s.stage}
+		j.Parts = &packing{from: j.Store, off: j.Off, w: b.weight(b.in.Out[0]), stages: b.s.stages}
 	}
 	x, at := b.x, b.in.Ticket
 	return stepFunc(func(s *Session) error {

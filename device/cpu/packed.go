@@ -63,6 +63,14 @@ func (w *packed) codes(e int) kernel.GroupedWeights {
 	return kernel.GroupedWeights{Bits: w.group.Bits, Group: w.group.Elems, N: w.n, K: w.k, Data: w.data[e*w.bytes:][:w.bytes]}
 }
 
+// table tells whether codes stand for values of a table.
+func (w *packed) table() bool { return w.group.Table != quant.Integers }
+
+// values is matrix e of such codes.
+func (w *packed) values(e int) kernel.TableWeights {
+	return kernel.TableWeights{Group: w.group, N: w.n, K: w.k, Data: w.data[e*w.bytes:][:w.bytes]}
+}
+
 // stored is the bytes of a matrix in a file.
 func (w *packed) stored() int { return w.n * (w.k / w.elems) * w.size }
 
@@ -73,6 +81,8 @@ func (w *packed) packFrom(src []byte, at int) {
 		e, off := at/all, at%all
 		n := min(len(src), all-off)
 		switch {
+		case w.table():
+			w.values(e).PackFrom(src[:n], off)
 		case w.group.Bits > 0:
 			w.codes(e).PackFrom(src[:n], off)
 		case off < front:

@@ -4,11 +4,12 @@ import (
 	"loadline/compile"
 	"loadline/graph"
 	"loadline/tensor/kernel"
+	"loadline/tensor/quant"
 )
 
 // product is a matrix product of f32 rows with a packed weight, cut into tiles for the pool. Every element is one chain in ascending
 // order whatever the tiles, so a row's bits do not depend on the rows beside it. For block types the rows are rounded to eight bits
-// once, before the tiles.
+// once, before the tiles, but for those whose codes are of a table, which are widened to f32 a few rows at a time.
 type product struct {
 	s       *Session
 	w       *packed
@@ -54,6 +55,9 @@ func (w *packed) cut(rows, threads int) int {
 	return roundUp(width, kernel.QuantPanel)
 }
 
+// tableRows is the rows that a table's codes are widened for at a time.
+const tableRows = 256
+
 // tileless is the rows that a micro-kernel takes at most: with no more, each part of a weight is read once.
 const tileless = 8
 
@@ -65,7 +69,7 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 	p := &s.prod
 	*p = product{s: s, w: w, x: x, y: y, bias: bias, offsets: offsets, rows: rows}
 	rowBytes := 4 * w.k
-	if !w.half() {
+	if !w.half() && !w.table() {
 		rowBytes = kernel.QuantizedLen(1, w.k)
 		p.codes = s.codes[:kernel.QuantizedLen(rows, w.k)]
 		if !again {
@@ -73,9 +77,12 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 			s.rows(rows, w.k, &s.rounding)
 		}
 	}
-	if w.group.Bits == 0 && s.set.SharesPanels(w.t) {
+	switch {
+	case w.table():
+		p.height = tableRows
+	case w.group.Bits == 0 && s.set.SharesPanels(w.t):
 		p.height = productShared
-	} else {
+	default:
 		p.height = max(productCache/rowBytes&^7, 8)
 	}
 	p.width = w.cut(rows, s.pool.Threads())
@@ -109,7 +116,7 @@ func (p *product) Run(i, worker int) {
 	var whole, rest kernel.QuantWeights
 	var work []byte
 	c := p.s.carver(worker)
-	if hi-lo >= productMany {
+	if hi-lo >= productMany && !p.w.table() {
 		work = bytesOf(c.take(kernel.QuantWork / 4))
 	}
 	if p.w.group.Bits == 0 {
@@ -123,7 +130,11 @@ func (p *product) Run(i, worker int) {
 	}
 	for r := lo; r < hi; r += p.height {
 		end := min(r+p.height, hi)
-		if p.w.group.Bits > 0 {
+		if p.w.table() {
+			c := p.s.carver(worker)
+			x := rowMajor(p.x[r*p.w.k:end*p.w.k], end-r, p.w.k)
+			p.s.set.GemmTable(p.to(r, end, c0, c1), x, p.w.values(e), c0, c.take(kernel.TableWorkspace(end-r)))
+		} else if p.w.group.Bits > 0 {
 			c, lda := p.to(r, end, c0, c1), kernel.QuantizedLen(1, p.w.k)
 			p.s.set.GemmGrouped(c, p.codes[r*lda:end*lda], p.w.codes(e), c0)
 		} else if c0 < whole.N {
@@ -167,6 +178,9 @@ func restElems(k int) int { return kernel.QuantPanel * k / 2 }
 func storedNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
 	x, w := in.In[0].Type, in.In[1].Type
 	rows, k := x.Shape.Lead(b), x.Shape.Last()
+	if g, ok := quant.GroupOf(w.DType); ok && g.Table != quant.Integers {
+		return 4 * int64(takes(kernel.TableWorkspace(min(rows, tableRows)))), 0
+	}
 	var parts []int
 	if rows >= productMany {
 		parts = append(parts, kernel.QuantWork/4)
@@ -185,7 +199,7 @@ func (b *binder) sameRows() bool {
 		return false
 	}
 	before := &b.x.Instrs[b.at-1]
-	return stores(before) && before.In[0] == b.in.In[0] && before.In[1].Type.DType.Block() && before.Out[0].Buffer != b.in.In[0].Buffer
+	return stores(before) && before.In[0] == b.in.In[0] && before.In[1].Type.DType.Rounds() && before.Out[0].Buffer != b.in.In[0].Buffer
 }
 
 // bindStored is a MatMul of f32 rows with a weight in a narrower type.

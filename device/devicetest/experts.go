@@ -23,6 +23,18 @@ var expertCases = []opCase{
 		r.check(w, tolerance{rel: 32, why: "a softmax of a few"})
 		r.check(ids, exact)
 	}},
+	{name: "router of all", build: func(r *rig, n int) {
+		rows := r.args.Rows
+		w, ids := r.RouterOfAll(r.f32("logits", r.noise(rows*n), graph.R(1), graph.D(n)), min(1+n%4, n))
+		r.check(w, tolerance{rel: 32, why: "a softmax"})
+		r.check(ids, exact)
+	}},
+	{name: "router_grad of all", build: func(r *rig, n int) {
+		rows, k := r.args.Rows, min(3, n)
+		w, ids := r.RouterOfAll(r.f32("logits", r.noise(rows*n), graph.R(1), graph.D(n)), k)
+		dw, logits := r.f32("dw", r.noise(rows*k), graph.R(1), graph.D(k)), r.f32("logits.again", r.noise(rows*n), graph.R(1), graph.D(n))
+		r.check(r.Apply(graph.RouterGrad{Experts: n, All: true}, dw, w, ids, logits)[0], tolerance{top: 16, abs: 16, why: "a sum of a few, then a difference"})
+	}},
 	{name: "router_grad", build: func(r *rig, n int) {
 		rows, k := r.args.Rows, min(3, n)
 		var ids []int32

@@ -93,4 +93,8 @@ var matrixCases = []opCase{
 		x := r.f("x", r.noise(rows*n), graph.R(1), graph.D(n))
 		r.check(r.SelectRows(x, r.i("rows", r.ints(r.args.Outs, rows), graph.O(1))), exact)
 	}},
+	{name: "columns", build: func(r *rig, n int) {
+		x := r.f("x", r.noise(r.args.Rows*n), graph.R(1), graph.D(n))
+		r.check(r.SelectColumns(x, r.i("order", r.ints(n, n), graph.D(n))), exact)
+	}},
 }

@@ -156,6 +156,9 @@ func testIDs(t *testing.T, open func() device.Device) {
 		{"row", func(r *rig) {
 			r.check(r.SelectRows(r.f("x", r.noise(15), graph.D(5), graph.D(3)), r.i("ids", []int32{0, 5}, graph.D(2))), exact)
 		}},
+		{"column", func(r *rig) {
+			r.check(r.SelectColumns(r.f("x", r.noise(15), graph.D(5), graph.D(3)), r.i("ids", []int32{0, 3, 1}, graph.D(3))), exact)
+		}},
 		{"slot", func(r *rig) {
 			pool := r.state("pool", r.noise(12), mem.KVBlocks, graph.D(4), graph.D(3))
 			r.check(r.KVAppend(pool, r.f("x", r.noise(6), graph.D(2), graph.D(3)), r.i("ids", []int32{1, 4}, graph.D(2))), exact)

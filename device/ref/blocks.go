@@ -9,7 +9,7 @@ import (
 // groupElems is the elements of a row that share a scale when rows are rounded to eight bits for a weight of a block type.
 const groupElems = 32
 
-// eightBits is x as it meets a weight of a block type: each group's elements as whole multiples, −127 to 127, of the group's largest
+// eightBits is x as it meets a weight of a block type (dtype.Type.Rounds): each group's elements as whole multiples, −127 to 127, of the group's largest
 // magnitude over 127. It is computed in float32, halves to even; a group whose scale has no finite inverse is zeros, and a NaN makes its group NaN.
 func eightBits[T real](x []T) []T {
 	out := make([]T, len(x)) //mem:ok ref is the definition: it is clear before it is small
@@ -42,7 +42,9 @@ func (s *store[T]) decodeBlocks(src []byte, at int) {
 		for ; len(src) > 0; src, at = src[g.Bytes():], at+g.Elems {
 			scale, zero := g.Get(codes[:g.Elems], src[:g.Bytes()])
 			for i, c := range codes[:g.Elems] {
-				s.f[at+i] = T(float64(scale) * float64(float32(c)-zero))
+				if s.f[at+i] = T(float64(scale) * float64(float32(c)-zero)); g.Table != quant.Integers {
+					s.f[at+i] = T(g.Value(c, scale, 0))
+				}
 			}
 		}
 		return
@@ -60,7 +62,7 @@ func (s *store[T]) decodeBlocks(src []byte, at int) {
 
 // weighed is a row as it meets weight w.
 func weighed[T real](row []T, w *view[T]) []T {
-	if w.typ.DType.Block() {
+	if w.typ.DType.Rounds() {
 		return eightBits(row)
 	}
 	return row

@@ -87,9 +87,9 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 	case graph.Dropout:
 		return with(o, dropout[T])
 	case graph.Router:
-		return router[T], nil
+		return with(o, router[T])
 	case graph.RouterGrad:
-		return routerGrad[T], nil
+		return with(o, routerGrad[T])
 	case graph.Dispatch:
 		return with(o, dispatch[T])
 	case graph.GatherRows:
@@ -158,6 +158,8 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o, kvCopy[T])
 	case graph.SelectRows:
 		return selectRows[T], nil
+	case graph.SelectColumns:
+		return selectColumns[T], nil
 	case graph.Zero:
 		return zero[T], nil
 	case graph.Save:

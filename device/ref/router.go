@@ -1,8 +1,12 @@
 package ref
 
-import "math"
+import (
+	"math"
 
-func router[T real](c *call[T]) error {
+	"loadline/graph"
+)
+
+func router[T real](c *call[T], o graph.Router) error {
 	logits, weights, ids := &c.in[0], &c.out[0], &c.out[1]
 	k := weights.last()
 	for r := range logits.rows() {
@@ -22,6 +26,9 @@ func router[T real](c *call[T]) error {
 			p[n] = math.Exp(float64(row[best]) - float64(row[ids.i[r*k]]))
 			z += p[n]
 		}
+		if o.All {
+			z = routed(row, float64(row[ids.i[r*k]]))
+		}
 		for n := range k {
 			weights.f[r*k+n] = T(p[n] / z)
 		}
@@ -29,12 +36,31 @@ func router[T real](c *call[T]) error {
 	return nil
 }
 
-func routerGrad[T real](c *call[T]) error {
+// routed is what softmax over all experts divides by.
+func routed[T real](row []T, top float64) (z float64) {
+	for _, a := range row {
+		z += math.Exp(float64(a) - top)
+	}
+	return z
+}
+
+func routerGrad[T real](c *call[T], o graph.RouterGrad) error {
 	dw, w, ids, dl := &c.in[0], &c.in[1], &c.in[2], &c.out[0]
 	k := w.last()
 	for r := range w.rows() {
 		out, s := dl.row(r), dot(dw.row(r), w.row(r))
 		clear(out)
+		if o.All {
+			row := c.in[3].row(r)
+			top := float64(row[0])
+			for _, a := range row {
+				top = max(top, float64(a))
+			}
+			z := routed(row, top)
+			for e, a := range row {
+				out[e] = T(-math.Exp(float64(a)-top) / z * s)
+			}
+		}
 		for n := range k {
 			e, err := index("expert", ids.i[r*k+n], len(out))
 			if err != nil {

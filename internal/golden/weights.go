@@ -76,6 +76,31 @@ func LoadPerplexity(t testing.TB, path string) Perplexity {
 	return p
 }
 
+// Packed is what a peer makes of the tokens of continuations, given to it, with weights as the file has them, on two sets of kernels.
+type Packed struct {
+	Plain    float64     `json:"plain"`    // root mean square of how far gaps are off on the first set
+	Repacked float64     `json:"repacked"` // on the second
+	Between  float64     `json:"between"`  // and of the distance of one from the other
+	Alike    [2]int      `json:"alike"`    // tokens that are the likeliest on each
+	Gaps     [][]float64 `json:"gaps"`     // by how much Seconds' logits are less than Tokens', on the first
+}
+
+// LoadPacked reads what path says of the continuations and fails t if it cannot.
+func LoadPacked(t testing.TB, path string, of []Continuation) Packed {
+	t.Helper()
+	var p Packed
+	load(t, path, &p)
+	if len(p.Gaps) != len(of) {
+		t.Fatalf("golden: %s: gaps of %d continuations, want %d", path, len(p.Gaps), len(of))
+	}
+	for i, gaps := range p.Gaps {
+		if len(gaps) != len(of[i].Tokens) {
+			t.Fatalf("golden: %s: continuation %d: %d gaps of %d tokens", path, i, len(gaps), len(of[i].Tokens))
+		}
+	}
+	return p
+}
+
 // load reads the JSON at path into x; a field that x does not have fails t.
 func load(t testing.TB, path string, x any) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,22 @@ func TestSmolLM2Goldens(t *testing.T) {
 		if len(c.Tokens) < 64 || near > len(c.Tokens)/10 || len(different) < 6 {
 			t.Errorf("continuation %d: %d tokens, %d different, %d near ties: it proves little", i, len(c.Tokens), len(different), near)
 		}
+	}
+	k := LoadPacked(t, filepath.Join(smolLM2Dir, "packed.json"), all)
+	places := 0
+	for i, gaps := range k.Gaps {
+		places += len(gaps)
+		if slices.Equal(gaps, all[i].Gaps) {
+			t.Errorf("continuation %d: the gaps are those in float32", i)
+		}
+	}
+	for name, x := range map[string]float64{"plain": k.Plain, "repacked": k.Repacked, "between": k.Between} {
+		if !(x > 0.01 && x < 0.5) {
+			t.Errorf("packed: %s is %v", name, x)
+		}
+	}
+	if k.Alike[0] > places || k.Alike[1] > places || min(k.Alike[0], k.Alike[1]) < places*9/10 {
+		t.Errorf("packed: %v of %d tokens alike", k.Alike, places)
 	}
 	p := LoadPerplexity(t, filepath.Join(smolLM2Dir, "perplexity.json"))
 	if p.Windows*p.Context < 65536 || p.Tokens != p.Windows*(p.Context-p.Context/2-1) {
@@ -71,6 +88,18 @@ func TestLoadWeightsRefuses(t *testing.T) {
 		if report := fatal(t, func(tb testing.TB) { LoadContinuations(tb, path) }); report == "" {
 			t.Errorf("%s: is accepted", name)
 		}
+	}
+	path := filepath.Join(t.TempDir(), "packed.json")
+	if err := os.WriteFile(path, []byte(`{"plain":0.1,"repacked":0.1,"between":0.1,"alike":[1,1],"gaps":[[1,2]]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range [][]Continuation{nil, {{Tokens: []int32{1}}}} {
+		if report := fatal(t, func(tb testing.TB) { LoadPacked(tb, path, of) }); report == "" {
+			t.Errorf("gaps of two tokens for %v: are accepted", of)
+		}
+	}
+	if got := LoadPacked(t, path, []Continuation{{Tokens: []int32{1, 2}}}); got.Plain != 0.1 || len(got.Gaps[0]) != 2 {
+		t.Errorf("packed: got %+v", got)
 	}
 	if report := fatal(t, func(tb testing.TB) { LoadPerplexity(tb, filepath.Join(t.TempDir(), "none")) }); report == "" {
 		t.Error("a file that is not there: is accepted")

@@ -14,7 +14,8 @@ func TestKeep(t *testing.T) {
 		want     []bool
 	}{
 		{nil, 100, []bool{}},
-		{[]Use{{10, 1}, {10, 1}, {10, 1}}, 20, []bool{true, true, false}},
+		{[]Use{{10, 1}, {10, 1}, {10, 1}}, 20, []bool{false, true, true}},
+		{[]Use{{10, 1}, {10, 1}, {10, 1}, {10, 1}, {10, 1}, {10, 1}}, 39, []bool{false, true, false, true, false, true}},
 		{[]Use{{10, 1}, {40, 1}, {10, 2}}, 50, []bool{false, true, true}},
 		{[]Use{{10, 1}, {40, 1}, {10, 2}}, 49, []bool{true, false, true}}, // what does not fit makes room for what does
 		{[]Use{{10, 1}}, 9, []bool{false}},

@@ -12,6 +12,17 @@ type Job struct {
 	Write bool   // whether Buf goes to the store; otherwise it is filled from it
 	Buf   []byte // the caller's; not to be touched until the job is done, except to read what is being written
 	Off   int64  // in the store
+
+	Parts Parts // if not nil, how Buf is filled, in the place of Store and Off
+}
+
+// Parts is a copy that two goroutines share: the stream and one that waits for it.
+type Parts interface {
+	// Begin makes all parts open. It is called before a job, while no part is in work.
+	Begin()
+	// Do does the next part in workspace 0 or 1, which one goroutine at a time has, and reports whether there was one. After an error no
+	// part is begun.
+	Do(workspace int) (bool, error)
 }
 
 // Ticket names a job that was started on a stream. Tickets ascend in the order of starting; the zero Ticket is of no job, and done.
@@ -21,7 +32,8 @@ type Ticket int64
 const streamDepth = 64
 
 // Stream does jobs one after another, in the order in which they were started, on a goroutine of its own. So a job sees all that the
-// jobs started before it have written. After the first error no job is done any more: that job and all later ones have failed.
+// jobs started before it have written. Whoever waits does parts of a job that has them. After the first error no job is done any more:
+// that job and all later ones have failed.
 //
 // Its methods are safe for concurrent use and allocate nothing.
 type Stream struct {
@@ -33,6 +45,9 @@ type Stream struct {
 	finished Ticket           // the last job done. Invariant: 0 <= started-finished <= streamDepth
 	failed   Ticket           // the first job that failed, if err is not nil
 	err      error
+	partErr  error // of the job in progress
+	parts    Parts // of the job in progress, while some are open
+	helping  bool  // a waiter does one
 	closing  bool
 	exited   chan struct{}
 }
@@ -61,7 +76,7 @@ func (s *Stream) Start(j Job) Ticket {
 	return s.started
 }
 
-// Wait returns when job t is done: nil if it succeeded, otherwise the error of the first job that failed.
+// Wait returns when job t is done, and until then does parts of jobs: nil if it succeeded, otherwise the error of the first job that failed.
 func (s *Stream) Wait(t Ticket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +84,14 @@ func (s *Stream) Wait(t Ticket) error {
 		panic(fmt.Sprintf("tier: Wait for job %d of %d", t, s.started))
 	}
 	for s.finished < t {
-		s.done.Wait()
+		if s.parts == nil || s.helping {
+			s.done.Wait()
+			continue
+		}
+		s.helping = true
+		s.part(s.parts, 1)
+		s.helping = false
+		s.done.Broadcast()
 	}
 	if s.err != nil && t >= s.failed {
 		return s.err
@@ -122,16 +144,47 @@ func (s *Stream) run() {
 		next := s.finished + 1
 		if s.err == nil {
 			job := s.ring[next%streamDepth]
-			s.mu.Unlock()
-			err := job.do()
-			s.mu.Lock()
-			if err != nil {
-				s.err, s.failed = err, next
+			if s.partErr = nil; job.Parts != nil {
+				s.share(job.Parts)
+			} else {
+				s.mu.Unlock()
+				err := job.do()
+				s.mu.Lock()
+				s.partErr = err
+			}
+			if s.partErr != nil {
+				s.err, s.failed = s.partErr, next
 			}
 		}
 		s.ring[next%streamDepth] = Job{} // hold no buffers
 		s.finished = next
 		s.done.Broadcast()
+	}
+}
+
+// share does the parts of a job, with the help of whoever waits.
+func (s *Stream) share(p Parts) {
+	p.Begin()
+	s.parts = p
+	s.done.Broadcast()
+	for s.parts != nil {
+		s.part(p, 0)
+	}
+	for s.helping {
+		s.done.Wait()
+	}
+}
+
+// part does one part of the job in progress, and closes them after the last or an error. It holds s.mu but for the work.
+func (s *Stream) part(p Parts, workspace int) {
+	s.mu.Unlock()
+	more, err := p.Do(workspace)
+	s.mu.Lock()
+	if err != nil && s.partErr == nil {
+		s.partErr = err
+	}
+	if !more || err != nil {
+		s.parts = nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // gate is a store whose calls wait until it is opened, and fail from the call numbered failAt on (counting from 1; 0 for never).
@@ -235,6 +236,130 @@ func TestStreamAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(200, round); n != 0 {
 		t.Errorf("got %v allocations a round, want none", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// counted is a copy of n parts, each of which waits until another is in work if there should be two.
+type counted struct {
+	mu      sync.Mutex
+	n       int
+	next    int
+	begun   int
+	working [2]bool
+	both    bool // two parts were in work at once
+	by      [2]int
+	fail    int // the part that fails; −1 for none
+	slow    bool
+	t       *testing.T
+}
+
+func (c *counted) Begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.working[0] || c.working[1] {
+		c.t.Error("Begin while a part is in work")
+	}
+	c.next, c.begun = 0, c.begun+1
+}
+
+func (c *counted) Do(w int) (bool, error) {
+	c.mu.Lock()
+	if c.working[w] {
+		c.t.Errorf("two parts in workspace %d", w)
+	}
+	if c.next == c.n {
+		c.mu.Unlock()
+		return false, nil
+	}
+	i := c.next
+	c.next, c.working[w] = c.next+1, true
+	c.by[w]++
+	c.both = c.both || c.working[1-w]
+	c.mu.Unlock()
+	if c.slow {
+		time.Sleep(time.Millisecond)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working[w] = false
+	if i == c.fail {
+		c.next = c.n
+		return false, errors.New("part is broken")
+	}
+	return true, nil
+}
+
+// Who waits for a copy in parts does some of them, and sees the copy whole afterwards.
+func TestStreamSharesParts(t *testing.T) {
+	s := NewStream()
+	c := &counted{n: 40, fail: -1, slow: true, t: t}
+	for round := range 5 {
+		last := s.Start(Job{Parts: c})
+		if round == 1 { // one behind another
+			last = s.Start(Job{Parts: c})
+		}
+		if err := s.Wait(last); err != nil {
+			t.Fatal(err)
+		}
+		if c.working != [2]bool{} || c.next != c.n {
+			t.Fatalf("Wait came back with %v in work and %d of %d done", c.working, c.next, c.n)
+		}
+	}
+	if c.begun != 6 || c.by[0]+c.by[1] != 6*c.n {
+		t.Errorf("begun %d times, %v parts, want 6 times and %d", c.begun, c.by, 6*c.n)
+	}
+	if !c.both || c.by[0] == 0 || c.by[1] == 0 {
+		t.Errorf("parts by each %v, at once %t: want both to work at once", c.by, c.both)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamPartFails(t *testing.T) {
+	for fail := range 4 {
+		s := NewStream()
+		good, bad := &counted{n: 4, fail: -1, t: t}, &counted{n: 4, fail: fail, slow: true, t: t}
+		s.Start(Job{Parts: good})
+		s.Start(Job{Parts: bad})
+		last := s.Start(Job{Parts: good})
+		for _, ticket := range []Ticket{last, 2} {
+			if err := s.Wait(ticket); err == nil || err.Error() != "part is broken" {
+				t.Errorf("job %d: got %v, want the part's error", ticket, err)
+			}
+		}
+		if err := s.Wait(1); err != nil {
+			t.Errorf("the job before: %v", err)
+		}
+		if good.begun != 1 {
+			t.Errorf("%d jobs of the other copy were begun, want the one before the error", good.begun)
+		}
+		if err := s.Close(); err == nil {
+			t.Error("Close: got no error")
+		}
+	}
+}
+
+// Who waits from several goroutines shares one workspace.
+func TestStreamPartsManyWaiters(t *testing.T) {
+	s := NewStream()
+	c := &counted{n: 30, fail: -1, t: t}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 20 {
+				if err := s.Wait(s.Start(Job{Parts: c})); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if c.begun != 80 || c.by[0]+c.by[1] != 80*c.n {
+		t.Errorf("begun %d times, %v parts", c.begun, c.by)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -11,8 +11,8 @@
 //   - Out has its name only when it is complete; what was there before is refused, never overwritten.
 //   - From GGUF to GGUF, and from safetensors to safetensors, the architecture need not be known.
 //
-// It chooses no mixture of types: one type is for all matrices, but for those whose rows are no multiple of its block and those that
-// llama.cpp leaves alone.
+// One type is for all matrices, but for those whose rows are no multiple of its block and those that llama.cpp leaves alone; or llama-quantize's
+// mixtures say which has which. No importance matrix is taken.
 //
 // Sources: convert_hf_to_gguf.py and llama-quant.cpp of llama.cpp; transformers' convert_slow_tokenizer.py for merges from scores.
 package convert
@@ -45,7 +45,7 @@ const MinBuffer = 1 << 20
 type Options struct {
 	In, Out  string
 	To       string // GGUF or Safetensors
-	Type     string // of matrices, by quant's names; empty keeps types, as far as the format has them
+	Type     string // of matrices, by quant's names, or to GGUF one of Mixtures; empty keeps types, as far as the format has them
 	Buffer   []byte // what passes is in it
 	Progress func(tensor string, done, all int64)
 	Say      func(line string) // told what is worth a line
@@ -76,6 +76,9 @@ func (o *Options) Validate() error {
 func (o *Options) kind() (t quant.Type, ok bool, err error) {
 	if o.Type == "" {
 		return 0, false, nil
+	}
+	if m, ok := o.mixture(); ok {
+		return m.base, true, nil
 	}
 	if t, err = quant.Parse(o.Type); err != nil {
 		return 0, false, fmt.Errorf("convert: type %q is not known", o.Type)
@@ -156,6 +159,9 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 
 // stays are parts of names of matrices that llama.cpp's quantiser leaves as they are: small, and everything depends on them.
 func stays(name string) bool {
+	if !strings.HasSuffix(name, "weight") { // experts' biases have as many dimensions as a matrix
+		return true
+	}
 	for _, s := range []string{"ffn_gate_inp.weight", "position_embd.weight", "token_types.weight", "ssm_conv1d", "_norm.weight", "attn_rel_b.weight"} {
 		if strings.HasSuffix(name, s) || strings.Contains(name, s) {
 			return true
@@ -164,11 +170,15 @@ func stays(name string) bool {
 	return false
 }
 
-// choose gives every tensor the type that it is written in.
-func (o *Options) choose(tensors []*tensor) error {
+// choose gives every tensor the type that it is written in. meta is what a GGUF file says of the model; it is not looked at otherwise.
+func (o *Options) choose(tensors []*tensor, meta gguf.Metadata) error {
 	want, asked, err := o.kind()
 	if err != nil {
 		return err
+	}
+	typeOf := func(string, int64) quant.Type { return want }
+	if m, ok := o.mixture(); ok {
+		typeOf = newMixer(m, meta, tensors).typeOf
 	}
 	for _, t := range tensors {
 		if t.other != "" {
@@ -181,7 +191,8 @@ func (o *Options) choose(tensors []*tensor) error {
 		case o.To == Safetensors && t.from.BlockElems() > 1:
 			t.to = quant.F32
 		case o.To == GGUF && asked && t.matrix() && !stays(t.name):
-			t.to = fitting(want, t.shape[len(t.shape)-1])
+			row := t.shape[len(t.shape)-1]
+			t.to = fitting(typeOf(t.name, row), row)
 		case o.To == GGUF && !t.matrix() && t.from.BlockElems() == 1:
 			t.to = quant.F32 // as llama.cpp's readers want vectors
 		}

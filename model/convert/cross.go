@@ -244,7 +244,7 @@ func (o *Options) open() (*crossing, error) {
 			x.shapes[p.Name] = append(x.shapes[p.Name], int64(d.N))
 		}
 		if t != dtype.F16 && t != dtype.BF16 {
-			if t != dtype.F32 {
+			if _, ok := quant.Of(t); ok && t != dtype.F32 { // groups of codes are widened: no file has them
 				x.blocks[p.Name] = t
 			}
 			delete(m.Types, p.Name)
@@ -464,7 +464,7 @@ func (o *Options) ggufToDirectory(ctx context.Context) (*Result, error) {
 	}
 	defer x.Close() // read only
 	tensors := x.published()
-	if err := o.choose(tensors); err != nil {
+	if err := o.choose(tensors, nil); err != nil {
 		return nil, err
 	}
 	if most, _ := mostly(tensors); o.Type == "" && most != quant.F32 {
@@ -492,7 +492,7 @@ func (o *Options) directoryToGGUF(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	tensors = append(tensors, more...)
-	if err := o.choose(tensors); err != nil {
+	if err := o.choose(tensors, meta); err != nil {
 		return nil, err
 	}
 	for _, t := range tensors {
@@ -500,7 +500,7 @@ func (o *Options) directoryToGGUF(ctx context.Context) (*Result, error) {
 			t.to = quant.F32
 		}
 	}
-	setFileType(&meta, tensors)
+	o.setFileType(&meta, tensors)
 	if err := o.readsBack(x.Config, tensors, meta); err != nil {
 		return nil, err
 	}

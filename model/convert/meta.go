@@ -71,6 +71,11 @@ func (o *Options) metadata(x *crossing) (meta gguf.Metadata, more []*tensor, err
 	meta.Set("general.architecture", arch)
 	meta.Set("general.type", "model")
 	meta.Set("general.name", filepath.Base(filepath.Clean(o.In)))
+	s, err := x.sampling()
+	if err != nil {
+		return nil, nil, err
+	}
+	writeSampling(&meta, s)
 	w := &writer{meta: &meta, arch: arch, j: j}
 	w.geometry()
 	more = w.positions()

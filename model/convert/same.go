@@ -68,24 +68,27 @@ func (o *Options) ggufToGGUF(ctx context.Context) (*Result, error) {
 	tensors := ggufTensors(f)
 	keep := o.Type == ""
 	if !keep {
-		if err := o.choose(tensors); err != nil {
+		if err := o.choose(tensors, f.Meta()); err != nil {
 			return nil, err
 		}
 	}
 	meta := append(gguf.Metadata(nil), f.Meta()...)
 	if !keep {
-		setFileType(&meta, tensors)
+		o.setFileType(&meta, tensors)
 	}
 	return o.writeGGUF(ctx, tensors, meta)
 }
 
-// setFileType says which type most matrices have, by llama.cpp's numbers.
-func setFileType(meta *gguf.Metadata, tensors []*tensor) {
+// setFileType says which mixture it is, or which type most matrices have, by llama.cpp's numbers.
+func (o *Options) setFileType(meta *gguf.Metadata, tensors []*tensor) {
 	t, blocks := mostly(tensors)
 	number, ok := map[quant.Type]uint32{ // llama_ftype
 		quant.F32: 0, quant.F16: 1, quant.Q4_0: 2, quant.Q4_1: 3, quant.Q8_0: 7, quant.Q5_0: 8, quant.Q5_1: 9, quant.Q2_K: 10, quant.Q3_K: 12,
 		quant.Q4_K: 15, quant.Q5_K: 17, quant.Q6_K: 18, quant.IQ4_NL: 25, quant.IQ4_XS: 30, quant.BF16: 32, quant.MXFP4: 38,
 	}[t]
+	if m, is := o.mixture(); is {
+		number, ok = m.fileType, true
+	}
 	if ok {
 		meta.Set(fileTypeKey, number)
 	}
@@ -164,7 +167,7 @@ func (o *Options) directoryToDirectory(ctx context.Context) (r *Result, err erro
 		}
 		tensors = append(tensors, t)
 	}
-	if err := o.choose(tensors); err != nil {
+	if err := o.choose(tensors, nil); err != nil {
 		return nil, err
 	}
 	return o.writeDirectory(ctx, tensors, set.Metadata(), func(dir string) error { return o.copyBeside(dir, tensors) })

@@ -47,7 +47,12 @@ func (o *Options) directoryFiles(dir string, x *crossing, tensors []*tensor) err
 	if x.Config.BOSTokenID >= 0 {
 		generation["bos_token_id"] = x.Config.BOSTokenID
 	}
-	if len(x.Config.EOSTokenIDs) > 0 {
+	s, err := x.sampling()
+	if err != nil {
+		return err
+	}
+	samplingFields(generation, s)
+	if len(x.Config.EOSTokenIDs) > 0 || len(generation) > 1 {
 		if err := writeJSON(filepath.Join(dir, generationName), generation); err != nil {
 			return err
 		}

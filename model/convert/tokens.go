@@ -51,8 +51,11 @@ func (o *Options) tokens(meta *gguf.Metadata, x *crossing) error {
 	path := filepath.Join(o.In, tokenizerName)
 	body, err := regular.ReadAll(path, maxBesideBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		o.Say("no " + tokenizerName + ": the file gets no tokenizer")
-		return nil
+		if err = o.pieces(meta, x); errors.Is(err, fs.ErrNotExist) {
+			o.Say("neither " + tokenizerName + " nor " + piecesName + ": the file gets no tokenizer")
+			return nil
+		}
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)

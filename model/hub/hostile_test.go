@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,100 @@ func TestStatus(t *testing.T) {
 	var later *laterError
 	if !errors.As(e, &later) || later.wait != maxBackoff || !passes(e) {
 		t.Errorf("Retry-After of 7000 s: got %v", e)
+	}
+}
+
+// TestXet has the hub answer as it does for files that lie in chunks: its headers for that are passed over, and what it redirects within
+// itself still needs the token.
+func TestXet(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		h := newFakeHub(t)
+		h.xet, h.bare, h.token = true, bare, "hf_secret"
+		r, err := h.pull(h.client(t.TempDir(), func(o *Options) { o.Token = h.token }))
+		if err != nil {
+			t.Fatalf("bare %t: %v", bare, err)
+		}
+		h.checkFiles(r.Dir)
+		if to, err := os.Readlink(filepath.Join(r.Dir, "config.json")); err != nil || filepath.Base(to) != h.etag("config.json") {
+			t.Errorf("bare %t: got a link to %q, %v, want to the blob %s", bare, to, err, h.etag("config.json"))
+		}
+		for _, a := range h.asks {
+			if strings.Contains(a.path, "xet") || strings.Contains(a.path, "token") || strings.Contains(a.path, "reconstruction") {
+				t.Errorf("bare %t: the storage of chunks was asked: %s", bare, a.path)
+			}
+		}
+		if n := h.count("GET", "/resolve-cache/"); n == 0 {
+			t.Errorf("bare %t: no question was redirected within the hub", bare)
+		}
+	}
+}
+
+// TestGated lists files that all may see the names of, and not the contents.
+func TestGated(t *testing.T) {
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		h := newFakeHub(t)
+		h.status = func(r *http.Request) int {
+			if strings.Contains(r.URL.Path, "/resolve/") {
+				return code
+			}
+			return 0
+		}
+		h.headers["X-Error-Code"] = "GatedRepo"
+		h.headers["X-Error-Message"] = "Access to model org/name is restricted. You must have access to it and be authenticated to access it. Please log in."
+		cache := t.TempDir()
+		_, err := h.pull(h.client(cache, func(o *Options) { o.Token = "hf_secret" }))
+		var status *StatusError
+		if !errors.As(err, &status) || status.Code != code || status.Reason != "GatedRepo" || !status.Token || !strings.Contains(err.Error(), "is restricted") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d: got %v", code, err)
+		}
+		if n := h.count("GET", "/resolve/"); n != 1 {
+			t.Errorf("%d: got %d questions for files, want one", code, n)
+		}
+		if _, ok := Cached(cache, "org/name"); ok {
+			t.Errorf("%d: what is not there has a reference", code)
+		}
+	}
+}
+
+// TestNotSatisfiable has a server with fewer bytes than came before: it is asked anew, and what is then sent has to be right.
+func TestNotSatisfiable(t *testing.T) {
+	for _, mends := range []bool{true, false} {
+		h := newFakeHub(t)
+		h.files = map[string][]byte{"model.safetensors": h.files["model.safetensors"]}
+		whole := h.files["model.safetensors"]
+		h.lie["model.safetensors"] = whole[:1000] // of the same name, when half of it was written
+		cache := t.TempDir()
+		blobs := filepath.Join(cache, "models--org--name", "blobs")
+		left := filepath.Join(blobs, h.etag("model.safetensors")+incompleteSuffix)
+		if err := errors.Join(os.MkdirAll(blobs, 0o755), os.WriteFile(left, whole[:5000], 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		c := h.client(cache, func(o *Options) {
+			o.Say = func(line string) {
+				if mends {
+					h.busy.Wait()
+					delete(h.lie, "model.safetensors")
+				}
+			}
+		})
+		r, err := h.pull(c)
+		if mends {
+			if err != nil || r.Fetched != int64(len(whole)) {
+				t.Fatalf("got %+v, %v", r, err)
+			}
+			h.checkFiles(r.Dir)
+			var spans []string
+			for _, a := range h.asks {
+				if a.server == "storage" {
+					spans = append(spans, a.span)
+				}
+			}
+			if want := []string{"bytes=5000-", ""}; !slices.Equal(spans, want) {
+				t.Errorf("got ranges %q, want %q", spans, want)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "says it has 1000 bytes, want 200000") {
+			t.Errorf("a file that stays short: got %v", err)
+		}
 	}
 }
 

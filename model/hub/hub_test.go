@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,7 @@ type fakeHub struct {
 	back         bool              // the large files' server redirects back to the hub
 	hangs        bool              // nothing comes after the first bytes
 	chunked      bool              // no length is said
+	xet          bool              // answers name the storage of chunks that newer clients may ask, and small files are redirected within the hub
 	hub, storage *httptest.Server
 
 	busy sync.WaitGroup // handlers; nothing above changes while there are some
@@ -130,12 +132,32 @@ func (h *fakeHub) serveHub(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, ok := strings.CutPrefix(r.URL.Path, "/"+h.repo+"/resolve/"+commit+"/")
+	if within, is := strings.CutPrefix(r.URL.Path, "/api/resolve-cache/models/"+h.repo+"/"+commit+"/"); is && h.xet {
+		if _, ok := h.files[within]; !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("ETag", `W/"`+h.etag(within)+`"`)
+		h.send(w, r, within)
+		return
+	}
 	p, known := h.files[name]
 	if !ok || !known {
 		http.NotFound(w, r)
 		return
 	}
 	w.Header().Set("X-Repo-Commit", commit)
+	if h.xet {
+		w.Header().Set("X-Xet-Hash", strings.Repeat("e", 64))
+		w.Header().Set("X-Xet-Refresh-Route", "/api/models/"+h.repo+"/xet-read-token/"+commit)
+		w.Header().Set("Link", "<"+h.storage.URL+"/token>; rel=\"xet-auth\", <"+h.storage.URL+"/reconstruction>; rel=\"xet-reconstruction-info\"")
+		if !h.large[name] {
+			w.Header().Set("ETag", `W/"`+h.etag(name)+`"`)
+			w.Header().Set("Location", (&url.URL{Path: "/api/resolve-cache/models/" + h.repo + "/" + commit + "/" + name}).String())
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		}
+	}
 	if h.large[name] {
 		w.Header().Set("X-Linked-Etag", `"`+h.etag(name)+`"`)
 		w.Header().Set("X-Linked-Size", strconv.Itoa(len(p)))

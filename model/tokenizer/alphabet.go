@@ -1,5 +1,7 @@
 package tokenizer
 
+import "unicode/utf8"
+
 // A tokenizer.json spells the bytes of a token as printable characters: a byte that prints in Latin-1 stands for itself,
 // the other 68 take the characters from U+0100 on, in order. (GPT-2, encoder.py, bytes_to_unicode.)
 
@@ -49,22 +51,26 @@ func printsInLatin1(b int) bool {
 }
 
 // spell returns the characters that stand for some bytes.
-func (a *alphabet) spell(token []byte) string {
-	r := make([]rune, len(token))
-	for i, b := range token {
-		r[i] = a.runes[b]
+func (a *alphabet) spell(token []byte) string { return string(a.appendSpelled(nil, token)) }
+
+func (a *alphabet) appendSpelled(dst, token []byte) []byte {
+	for _, b := range token {
+		dst = utf8.AppendRune(dst, a.runes[b])
 	}
-	return string(r)
+	return dst
 }
 
 // unspell returns the bytes that a text stands for, and false if one of its characters is not of the alphabet.
 func (a *alphabet) unspell(s []byte) ([]byte, bool) {
-	token := make([]byte, 0, len(s)) //mem:ok one token
+	return a.appendUnspelled(make([]byte, 0, len(s)), s) //mem:ok one token
+}
+
+func (a *alphabet) appendUnspelled(dst, s []byte) ([]byte, bool) {
 	for _, r := range string(s) {
 		if r > lastShifted || a.bytes[r] < 0 {
-			return nil, false
+			return dst, false
 		}
-		token = append(token, byte(a.bytes[r]))
+		dst = append(dst, byte(a.bytes[r]))
 	}
-	return token, true
+	return dst, true
 }

@@ -59,6 +59,11 @@ func knownAlternatives() map[string]alternative {
 		`\s+`:        spaces,
 		`\S+`:        func(s []byte) int { return runWithout(s, isSpace) },
 
+		`[0-9][0-9][0-9]`:  threeDigits,
+		`([\t\n]|    |  )`: indent,
+
+		`[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+`: spacedLetters,
+
 		`[\r\n]`: func(s []byte) int { return min(1, runOf(s, newline)) },
 		`[^\n]+`: func(s []byte) int { return untilLine(s) },
 		`[\n]+`:  func(s []byte) int { return runOf(s, "\n") },
@@ -229,6 +234,53 @@ func numbers(most int) alternative {
 		}
 		return n
 	}
+}
+
+func threeDigits(s []byte) int {
+	for i := range 3 {
+		if i >= len(s) || s[i] < '0' || s[i] > '9' {
+			return 0
+		}
+	}
+	return 3
+}
+
+// indent is `([\t\n]|    |  )`.
+func indent(s []byte) int {
+	if s[0] == '\t' || s[0] == '\n' {
+		return 1
+	}
+	for _, n := range [2]int{4, 2} {
+		if len(s) >= n && string(s[:n]) == "    "[:n] {
+			return n
+		}
+	}
+	return 0
+}
+
+// spacedLetters is `[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+`: letters with marks after them, and single spaces between.
+func spacedLetters(s []byte) int {
+	t, n := traitsOf(s)
+	if t&(isLetter|isNumber) == 0 && s[0] != '\r' && s[0] != '\n' && n < len(s) {
+		var m int
+		t, m = traitsOf(s[n:])
+		n += m
+	}
+	if t&isLetter == 0 {
+		return 0
+	}
+	for n < len(s) {
+		t, m := traitsOf(s[n:])
+		if s[n] == ' ' && n+1 < len(s) {
+			t, m = traitsOf(s[n+1:])
+			t, m = t&isLetter, m+1
+		}
+		if t&(isLetter|isMark) == 0 {
+			break
+		}
+		n += m
+	}
+	return n
 }
 
 func spaces(s []byte) int { return run(s, isSpace) }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"unicode/utf8"
 )
@@ -15,6 +16,8 @@ type bpe struct {
 	index     *index               // the tokens that words may be
 	asciiID   [utf8.RuneSelf]int32 // the tokens that are one ASCII character, -1 without
 	seen      memo                 // which of them are the tokens of their own text
+	joints    joints               // where words may be cut
+	lossy     bool                 // some byte has no token
 
 	ignoreMerges bool   // a word that is a token is that token, whatever its merges give
 	byteFallback bool   // a character without a token is its bytes
@@ -79,7 +82,10 @@ func (b *bpe) initBytes(v *vocab) {
 // initMerges fills the table of merges.
 func (b *bpe) initMerges(v *vocab, merges []merge) error {
 	b.merges = merges
-	b.pairs = newPairTable(len(merges))
+	var err error
+	if b.pairs, err = newPairTable(len(merges)); err != nil {
+		return err
+	}
 	for rank, m := range merges {
 		if !b.pairs.add(m.left, m.right, int32(rank)) {
 			return fmt.Errorf("tokenizer: merge %d, %q + %q, appears twice", rank, v.token(m.left), v.token(m.right))
@@ -108,8 +114,38 @@ func (b *bpe) initIndex(v *vocab, has func(id int32) bool) {
 	}
 }
 
+// initJoints finds where words may be cut, by the tokens for which has holds. It does not where characters without a token are left out
+// or fused, or where merges are of tokens that stand for other text than their own.
+func (b *bpe) initJoints(v *vocab, has func(id int32) bool) {
+	b.lossy = slices.Min(b.byteID[:]) < 0
+	other := func(id int32) bool {
+		c, isByte := byteToken(v.token(id))
+		return id == b.unknown || !b.byteLevel && isByte && b.byteID[c] == id
+	}
+	switch {
+	case b.inner+b.end != "":
+	case !b.byteLevel && (b.lossy || !b.byteFallback):
+	case slices.ContainsFunc(b.merges, func(m merge) bool { return other(m.left) || other(m.right) }):
+	default:
+		b.joints = newJoints(v, has)
+	}
+}
+
+// cut returns how much of the beginning of a word, which is not empty, is encoded as it is alone.
+func (b *bpe) cut(word []byte) int {
+	if b.lossy && b.byteLevel {
+		for _, c := range word {
+			if b.byteID[c] < 0 { // what is left out makes neighbours of others
+				return len(word)
+			}
+		}
+	}
+	return b.joints.next(word)
+}
+
 func (b *bpe) heapBytes() int64 {
-	return pairSlotBytes*int64(cap(b.pairs.slots)) + mergeBytes*int64(cap(b.merges)) + b.index.heapBytes() + b.seen.heapBytes()
+	return pairSlotBytes*int64(cap(b.pairs.slots)) + mergeBytes*int64(cap(b.merges)) + b.index.heapBytes() + b.seen.heapBytes() +
+		b.joints.heapBytes()
 }
 
 // appendWord appends the tokens of one word. Most words are tokens, and most tokens are what their own text merges into, so
@@ -118,13 +154,31 @@ func (b *bpe) appendWord(dst []int32, word []byte) []int32 {
 	if b.end != "" || b.inner != "" {
 		return b.appendMerged(dst, word)
 	}
-	id := b.index.find(word)
-	if id < 0 {
+	if id := b.index.find(word); id >= 0 {
+		if b.ignoreMerges || b.lines && word[0] == '\n' {
+			return append(dst, id)
+		}
+		return b.appendToken(dst, word, id)
+	}
+	n := b.cut(word)
+	if n == len(word) {
 		return b.appendMerged(dst, word)
 	}
-	if b.ignoreMerges || b.lines && word[0] == '\n' {
-		return append(dst, id)
+	for {
+		if id := b.index.find(word[:n]); id >= 0 {
+			dst = b.appendToken(dst, word[:n], id)
+		} else {
+			dst = b.appendMerged(dst, word[:n])
+		}
+		if word = word[n:]; len(word) == 0 {
+			return dst
+		}
+		n = b.cut(word)
 	}
+}
+
+// appendToken is appendMerged for the text of a token, which mostly is what that merges into.
+func (b *bpe) appendToken(dst []int32, word []byte, id int32) []int32 {
 	whole, known := b.seen.get(id)
 	if whole {
 		return append(dst, id)
@@ -249,11 +303,11 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		list[i] = link{id: id, prev: int32(i - 1), next: int32(i + 1)}
 	}
 	list[len(list)-1].next = -1
-	var todo queue[heapPair]
+	todo := make(keys, 0, len(ids)+len(ids)/4) //mem:ok only for a word as long as a page; freed on return
 	push := func(at int32) {
 		if next := list[at].next; next >= 0 {
 			if r := b.pairs.find(list[at].id, list[next].id); r != noRank {
-				todo.push(heapPair{rank: r, at: at})
+				todo.push(uint64(r)<<32 | uint64(at)) // the leftmost among equals
 			}
 		}
 	}
@@ -261,9 +315,10 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		push(int32(i))
 	}
 	for len(todo) > 0 {
-		p := todo.pop()
-		left := &list[p.at]
-		m := b.merges[p.rank]
+		key := todo.pop()
+		at := int32(uint32(key))
+		left := &list[at]
+		m := b.merges[key>>32]
 		// The entry is stale if either token has been merged since.
 		if left.id != m.left || left.next < 0 || list[left.next].id != m.right {
 			continue
@@ -272,9 +327,9 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 		right.id, left.id = -1, m.into
 		left.next = right.next
 		if left.next >= 0 {
-			list[left.next].prev = p.at
+			list[left.next].prev = at
 		}
-		push(p.at)
+		push(at)
 		if left.prev >= 0 {
 			push(left.prev)
 		}
@@ -287,11 +342,3 @@ func (b *bpe) appendLongWord(dst []int32, word []byte) []int32 {
 
 // link is a token in a word that is being merged; a merged-away token has id -1.
 type link struct{ id, prev, next int32 }
-
-// heapPair is a pair that may merge: the rank of its merge, and where its left token is. The lowest rank comes first, and
-// the leftmost among equals.
-type heapPair struct{ rank, at int32 }
-
-func (a heapPair) before(b heapPair) bool {
-	return a.rank < b.rank || a.rank == b.rank && a.at < b.at
-}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -27,6 +28,7 @@ var asciiTraits = func() (t [utf8.RuneSelf]traits) {
 	return t
 }()
 
+// unicodeTraits looks a character up in Unicode's tables of ranges, which traitPages are quicker than.
 func unicodeTraits(r rune) traits {
 	switch {
 	case unicode.IsLetter(r):
@@ -51,6 +53,64 @@ func unicodeTraits(r rune) traits {
 	return 0
 }
 
+// traitPages are the traits of the characters below pagedEnd, a page for each pageRunes of them; equal pages are one. They take
+// about 50 KiB, and are made when the first character past ASCII is asked about.
+type traitPages struct {
+	page  [pagedEnd / pageRunes]uint16
+	pages [][pageRunes]traits
+}
+
+const (
+	pageRunes = 128
+	pagedEnd  = 0x34000 // past it are variation selectors, tags and what has no traits
+)
+
+var pagedTraits = sync.OnceValue(newTraitPages)
+
+func newTraitPages() *traitPages {
+	flat := make([]traits, pagedEnd) //mem:ok 208 KiB, freed on return
+	for _, set := range []struct {
+		table *unicode.RangeTable
+		t     traits
+	}{
+		{unicode.L, isLetter}, {unicode.Ll, isLower}, {unicode.Lu, isUpper}, {unicode.Lt, isUpper}, {unicode.M, isMark}, {unicode.N, isNumber},
+		{unicode.White_Space, isSpace}, {unicode.P, isPunct}, {unicode.S, isSymbol},
+	} {
+		for _, r := range set.table.R16 {
+			for c := uint32(r.Lo); c <= uint32(r.Hi); c += uint32(r.Stride) {
+				flat[c] |= set.t
+			}
+		}
+		for _, r := range set.table.R32 {
+			for c := r.Lo; c <= min(r.Hi, pagedEnd-1); c += r.Stride {
+				flat[c] |= set.t
+			}
+		}
+	}
+	p := &traitPages{}
+	known := make(map[[pageRunes]traits]uint16)
+	for i := range p.page {
+		page := [pageRunes]traits(flat[i*pageRunes:])
+		at, ok := known[page]
+		if !ok {
+			at = uint16(len(p.pages))
+			known[page] = at
+			p.pages = append(p.pages, page)
+		}
+		p.page[i] = at
+	}
+	return p
+}
+
+// runeTraits is unicodeTraits, quickly.
+func runeTraits(r rune) traits {
+	if r >= pagedEnd {
+		return unicodeTraits(r)
+	}
+	p := pagedTraits()
+	return p.pages[p.page[uint32(r)/pageRunes]][uint32(r)%pageRunes]
+}
+
 // traitsOf returns the traits and the length of the character that begins s, which is not empty. A byte that is not UTF-8
 // has no traits.
 func traitsOf(s []byte) (traits, int) {
@@ -61,7 +121,7 @@ func traitsOf(s []byte) (traits, int) {
 	if r == utf8.RuneError && n == 1 {
 		return 0, 1
 	}
-	return unicodeTraits(r), n
+	return runeTraits(r), n
 }
 
 // run returns the length of the longest beginning of s whose characters all have a trait of the set.

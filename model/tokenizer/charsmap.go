@@ -77,13 +77,70 @@ func (m *charsmap) find(s []byte, longest bool) (n int, text []byte) {
 	return n, text
 }
 
+// leads tells whether a text of the map begins with s.
+func (m *charsmap) leads(s []byte) bool {
+	at := childrenOf(m.units[0])
+	for _, c := range s {
+		at ^= uint32(c)
+		if uint64(at) >= uint64(len(m.units)) || c == 0 || m.units[at]&(1<<31|0xff) != uint32(c) {
+			return false
+		}
+		at ^= childrenOf(m.units[at])
+	}
+	return true
+}
+
 // mappedGraphemes is Hugging Face's use of a charsmap: each grapheme of less than 6 bytes is looked up as a whole, where the
 // shortest match stands for all of it, and else each of its characters.
-type mappedGraphemes struct{ m *charsmap }
+type mappedGraphemes struct {
+	m     *charsmap
+	ascii [utf8.RuneSelf][]byte // what stands for a character alone
+}
 
-func (g mappedGraphemes) normalize(dst, src []byte, _ edges) []byte {
-	for tokens := graphemes.FromBytes(src); tokens.Next(); {
-		cluster := tokens.Value()
+func newMappedGraphemes(m *charsmap) *mappedGraphemes {
+	g := &mappedGraphemes{m: m}
+	for c := range g.ascii {
+		g.ascii[c] = []byte{byte(c)}
+		if n, text := m.find(g.ascii[c], false); n > 0 {
+			g.ascii[c] = text
+		}
+	}
+	return g
+}
+
+// alone tells whether the character that begins s, which is UTF-8 and where a grapheme begins, is one: two of ASCII are never together but for a line's end,
+// nor an ideograph and what follows it if that is ASCII or an ideograph. It returns its length, and 0 where it does not know.
+func alone(s []byte) int {
+	ideograph := func(c byte) bool { return c >= 0xe4 && c <= 0xe9 } // U+4000 to U+9FFF
+	n := 1
+	switch c := s[0]; {
+	case c < utf8.RuneSelf && c != '\r':
+	case ideograph(c) && len(s) >= 3:
+		n = 3
+	default:
+		return 0
+	}
+	if len(s) == n || s[n] < utf8.RuneSelf || n == 3 && ideograph(s[n]) {
+		return n
+	}
+	return 0
+}
+
+func (g *mappedGraphemes) normalize(dst, src []byte, _ edges) []byte {
+	for len(src) > 0 {
+		n := alone(src)
+		if n == 1 {
+			dst = append(dst, g.ascii[src[0]]...)
+			src = src[1:]
+			continue
+		}
+		if n == 0 {
+			tokens := graphemes.FromBytes(src)
+			tokens.Next()
+			n = len(tokens.Value())
+		}
+		cluster := src[:n]
+		src = src[n:]
 		if len(cluster) < 6 {
 			if n, text := g.m.find(cluster, false); n > 0 {
 				dst = append(dst, text...)
@@ -113,6 +170,36 @@ type pieceNormalizer struct {
 	escape  bool      // a space becomes ▁
 	lenient bool      // characters are read as llama.cpp does, which takes some that are not UTF-8
 	lazy    bool      // the space before the text comes before its first character that is none, as in llama.cpp
+
+	plain [utf8.RuneSelf]bool // characters other than the space that are left as they are if ASCII follows
+}
+
+// newPieceNormalizer completes a normalizer whose rules are given.
+func newPieceNormalizer(p pieceNormalizer) *pieceNormalizer {
+	for c := range p.plain {
+		s := []byte{byte(c)}
+		p.plain[c] = c != ' ' && (p.whole == nil || p.whole.trie.child(0, byte(c)) < 0)
+		if p.plain[c] && p.m != nil && p.m.leads(s) {
+			n, _ := p.m.find(s, true)
+			p.plain[c] = n == 0
+			for d := 0; d < utf8.RuneSelf && p.plain[c]; d++ {
+				p.plain[c] = !p.m.leads([]byte{byte(c), byte(d)})
+			}
+		}
+	}
+	return &p
+}
+
+// run returns how much of the beginning of s is left as it is.
+func (p *pieceNormalizer) run(s []byte) int {
+	n := 0
+	for n < len(s) && s[n] < utf8.RuneSelf && p.plain[s[n]] {
+		n++
+	}
+	if n > 0 && n < len(s) && s[n] >= utf8.RuneSelf {
+		n--
+	}
+	return n
 }
 
 // next returns what stands for the beginning of s, and how much of s that is.
@@ -165,6 +252,11 @@ func (p *pieceNormalizer) normalize(dst, src []byte, at edges) []byte {
 	}
 	spaced := p.squeeze && !at.inside
 	for len(src) > 0 {
+		if n := p.run(src); n > 0 {
+			dst, spaced = append(dst, src[:n]...), false
+			src = src[n:]
+			continue
+		}
 		text, n := p.next(src)
 		for spaced && len(text) > 0 && text[0] == ' ' {
 			text = text[1:]
@@ -194,7 +286,12 @@ func (p *pieceNormalizer) normalizeLazily(dst, src []byte) []byte {
 	}
 	prepended, inWord := false, false
 	for len(src) > 0 {
-		text, n := p.next(src)
+		text, n := src, p.run(src)
+		if n > 0 {
+			text = src[:n]
+		} else {
+			text, n = p.next(src)
+		}
 		for _, c := range text {
 			if c == ' ' {
 				inWord = false

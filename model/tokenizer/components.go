@@ -98,13 +98,13 @@ func newNormalizers(c *component) (normalizers, error) {
 	case "NFKD":
 		return one(form(norm.NFKD))
 	case "Lowercase":
-		return one(mapped(lowerCase))
+		return one(newMapped(lowerCase))
 	case "Strip":
 		return one(stripped{isTrue(c.Left, true), isTrue(c.Right, true)})
 	case "StripAccents":
-		return one(mapped(withoutAccents))
+		return one(newMapped(withoutAccents))
 	case "Nmt":
-		return one(mapped(nmt))
+		return one(newMapped(nmt))
 	case "BertNormalizer":
 		return newBert(c), nil
 	case "Precompiled":
@@ -122,6 +122,9 @@ func newReplace(c *component) (normalizers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer: normalizer pattern %.60q is not supported: %w", *c.Pattern.Regex, err)
 		}
+		if n := newReplacedRuns(translated, []byte(c.Content)); n != nil {
+			return normalizers{n}, nil
+		}
 		re, err := regexp.Compile(translated)
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer: normalizer pattern %.60q is not supported: %w", *c.Pattern.Regex, err)
@@ -133,16 +136,16 @@ func newReplace(c *component) (normalizers, error) {
 
 func newBert(c *component) (all normalizers) {
 	if isTrue(c.Clean, true) {
-		all = append(all, mapped(cleaned))
+		all = append(all, newMapped(cleaned))
 	}
 	if isTrue(c.Ideographs, true) {
-		all = append(all, mapped(spacedIdeographs))
+		all = append(all, newMapped(spacedIdeographs))
 	}
 	if lower := isTrue(c.Lower, true); isTrue(c.Accents, lower) {
-		all = append(all, form(norm.NFD), mapped(withoutAccents))
+		all = append(all, form(norm.NFD), newMapped(withoutAccents))
 	}
 	if isTrue(c.Lower, true) {
-		all = append(all, mapped(lowerCase))
+		all = append(all, newMapped(lowerCase))
 	}
 	return all
 }
@@ -163,7 +166,7 @@ func newPrecompiled(c *component) (normalizers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return normalizers{mappedGraphemes{m}}, nil
+	return normalizers{newMappedGraphemes(m)}, nil
 }
 
 // preTokenizers collects the stages of a pre_tokenizer.
@@ -211,22 +214,22 @@ func (p *preTokenizers) add(c *component, last bool) error {
 		}
 		cut(s, removed, true)
 	case "WhitespaceSplit":
-		cut(characters(unicode.IsSpace), removed, false)
+		cut(newCharacters(unicode.IsSpace), removed, false)
 	case "Punctuation":
 		b, ok := behaviors()[c.Behavior]
 		if !ok && c.Behavior != "" {
 			return fmt.Errorf("tokenizer: a split behavior %q is not supported", c.Behavior)
 		}
-		cut(characters(isPunctuation), b, false)
+		cut(newCharacters(isPunctuation), b, false)
 	case "Digits":
 		b := contiguous
 		if c.IndividualDigits {
 			b = isolated
 		}
-		cut(characters(unicode.IsNumber), b, false)
+		cut(newCharacters(unicode.IsNumber), b, false)
 	case "BertPreTokenizer":
-		cut(characters(unicode.IsSpace), removed, false)
-		cut(characters(isPunctuation), isolated, false)
+		cut(newCharacters(unicode.IsSpace), removed, false)
+		cut(newCharacters(isPunctuation), isolated, false)
 	case "CharDelimiterSplit":
 		if c.Delimiter == "" {
 			return fmt.Errorf("tokenizer: a pre_tokenizer of type CharDelimiterSplit has no delimiter")
@@ -287,14 +290,17 @@ func (p *preTokenizers) addSplit(c *component) error {
 type spelling struct{ letters *alphabet }
 
 func (s spelling) apply(e *encoder, i int, p []byte) {
-	e.piece(i+1, []byte(s.letters.spell(p)))
+	b := s.letters.appendSpelled(e.buffer(i), p)
+	e.keep(i, b)
+	e.piece(i+1, b)
 }
 
 // unspelling is its inverse.
 type unspelling struct{ letters *alphabet }
 
 func (s unspelling) apply(e *encoder, i int, p []byte) {
-	if b, ok := s.letters.unspell(p); ok {
+	if b, ok := s.letters.appendUnspelled(e.buffer(i), p); ok {
+		e.keep(i, b)
 		e.piece(i+1, b)
 	}
 }

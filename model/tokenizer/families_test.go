@@ -248,7 +248,7 @@ func TestGGUFNames(t *testing.T) {
 			seen[name] = true
 		}
 		for _, pattern := range p.patterns {
-			if _, err := ggufSplitter(pattern, knownAlternatives()); err != nil {
+			if _, err := ggufStage(pattern, knownAlternatives()); err != nil {
 				t.Errorf("%s: %v", p.key, err)
 			}
 		}

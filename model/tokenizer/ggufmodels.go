@@ -40,9 +40,11 @@ func (b *ggufBuilder) llama() error {
 	if s.scores == nil {
 		s.scores = make([]float32, len(b.types)) //mem:ok bounded by the file
 	}
+	all := func(int32) bool { return true }
 	for id := range int32(len(b.types)) {
 		s.index.add(id)
 	}
+	s.initJoints(&b.t.vocab, all)
 	for c := range s.byteID {
 		if s.byteID[c] < 0 {
 			s.byteID[c] = s.index.find([]byte{byte(c)})
@@ -55,7 +57,7 @@ func (b *ggufBuilder) llama() error {
 	}
 	b.t.norm = append(b.t.norm, replaced{[]byte{' '}, []byte(spaceSign)})
 	if s.index.find([]byte(spaceSign)) >= 0 {
-		c := newSpaceCut(&b.t.vocab, func(int32) bool { return true })
+		c := newSpaceCut(&b.t.vocab, all)
 		c.whole = true
 		b.t.stages = append(b.t.stages, c)
 	}
@@ -104,10 +106,10 @@ func (b *ggufBuilder) t5() error {
 		return b.types[id] == pieceNormal || b.types[id] == pieceUser || b.types[id] == pieceUnused
 	})
 	b.t.kind, b.t.model = "unigram", u
-	b.t.norm = normalizers{&pieceNormalizer{
+	b.t.norm = normalizers{newPieceNormalizer(pieceNormalizer{
 		m: charsmap, whole: newTextSet(user), prefix: b.prefix, squeeze: isTrue(b.g.RemoveExtraWhitespaces, false), escape: true,
 		lenient: true, lazy: true,
-	}}
+	})}
 	b.spaces()
 	return nil
 }
@@ -147,11 +149,11 @@ func (b *ggufBuilder) gpt2() error {
 	b.addBOS = p.bos || strings.HasPrefix(p.key, "gemma4")
 	known := knownAlternatives()
 	for _, pattern := range p.patterns {
-		s, err := ggufSplitter(pattern, known)
+		s, err := ggufStage(pattern, known)
 		if err != nil {
 			return err
 		}
-		b.t.stages = append(b.t.stages, &split{splitter: s})
+		b.t.stages = append(b.t.stages, s)
 	}
 	letters := newAlphabet()
 	spelled := make([]bool, len(b.types)) // tokens that bytes can be
@@ -187,17 +189,20 @@ func (b *ggufBuilder) gpt2() error {
 		b.t.kind = "byte-level BPE"
 	}
 	b.t.model, b.t.valid = m, appendLenient
-	return b.merges(p, letters)
+	return b.merges(p, letters, func(id int32) bool { return spelled[id] })
 }
 
 // merges reads "left right".
-func (b *ggufBuilder) merges(p *ggufPre, letters *alphabet) error {
+func (b *ggufBuilder) merges(p *ggufPre, letters *alphabet, spelled func(id int32) bool) error {
 	if len(b.g.Merges) == 0 && p.key != "kimi-k2" {
 		return fmt.Errorf("tokenizer: the file has no tokenizer.ggml.merges")
 	}
 	m := &b.t.bpe
 	m.merges = make([]merge, 0, len(b.g.Merges)) //mem:ok bounded by the file; see HeapBytes
-	m.pairs = newPairTable(len(b.g.Merges))
+	var err error
+	if m.pairs, err = newPairTable(len(b.g.Merges)); err != nil {
+		return err
+	}
 	text := func(s string) ([]byte, bool) {
 		if p.characters {
 			return []byte(s), true
@@ -222,5 +227,6 @@ func (b *ggufBuilder) merges(p *ggufPre, letters *alphabet) error {
 			m.merges = append(m.merges, x)
 		}
 	}
+	m.initJoints(&b.t.vocab, spelled)
 	return nil
 }

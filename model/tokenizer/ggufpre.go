@@ -120,17 +120,18 @@ func ggufPattern(name string) (*ggufPre, error) {
 	return nil, fmt.Errorf("tokenizer: tokenizer.ggml.pre is %q, which is not known", name)
 }
 
-// ggufSplitter is newSplitter for the patterns that llama.cpp has code for, or that mean something else there.
-func ggufSplitter(pattern string, known map[string]alternative) (splitter, error) {
+// ggufStage is the stage of a pattern, of which llama.cpp has code of its own for some.
+func ggufStage(pattern string, known map[string]alternative) (stage, error) {
 	switch pattern {
 	case rightDigits:
-		return rightGroups{joined: true}, nil
+		return rightGroups{}, nil
 	case aheadDigits:
 		return aheadGroups{}, nil
 	case kimiPattern:
-		return branches{
+		return &split{splitter: branches{
 			hanWord, kimiWord, known[`\p{N}{1,3}`], known[` ?[^\s\p{L}\p{N}]+[\r\n]*`], linesEnd, spacesBefore, spaces,
-		}, nil
+		}}, nil
 	}
-	return newSplitter(pattern, known)
+	s, err := newSplitter(pattern, known)
+	return &split{splitter: s}, err
 }

@@ -54,29 +54,48 @@ func kimiWord(s []byte) int {
 	return n
 }
 
+// firstDecomposed is the first character of a character's canonical decomposition, which is all that llama.cpp keeps: of Hangul, all but
+// the first letter is lost.
+func firstDecomposed(r rune) rune {
+	const syllables, perFirst, first = 0xac00, 588, 0x1100
+	if r >= syllables && r < syllables+19*perFirst {
+		return first + (r-syllables)/perFirst
+	}
+	var room [utf8.UTFMax]byte
+	if d := norm.NFD.Properties(utf8.AppendRune(room[:0], r)).Decomposition(); len(d) > 0 {
+		r, _ = utf8.DecodeRune(d)
+	}
+	return r
+}
+
 // bertWords is llama.cpp's reading of a text for WordPiece: words without white space, punctuation and ideographs apart.
 type bertWords struct{ lower, accents bool }
 
 func (b bertWords) apply(e *encoder, i int, p []byte) {
-	p = appendLenient(nil, p)
+	if !utf8.Valid(p) {
+		p = appendLenient(nil, p)
+	}
 	word := e.buffer(i)
 	flush := func() {
 		e.piece(i+1, word)
 		word = word[:0]
 	}
-	for _, r := range string(p) {
-		if !b.accents && r >= utf8.RuneSelf { // the first character alone stays: of Hangul, all but the first letter is lost
-			r, _ = utf8.DecodeRuneInString(norm.NFD.String(string(r)))
+	for at := 0; at < len(p); {
+		r, n := utf8.DecodeRune(p[at:])
+		at += n
+		if !b.accents && r >= utf8.RuneSelf {
+			r = firstDecomposed(r)
 		}
+		t := runeTraits(r)
 		switch {
-		case unicode.IsSpace(r):
+		case t&isSpace != 0:
 			flush()
 			continue
-		case r == 0 || r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs), !b.accents && unicode.IsMark(r):
+		case isOther(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs), !b.accents && t&isMark != 0:
 			continue
 		}
-		alone := unicode.IsPunct(r) || r < 0x7f && unicode.IsSymbol(r) || isIdeograph(r)
-		if b.lower {
+		alone := t&isPunct != 0 || r < 0x7f && t&isSymbol != 0 || isIdeograph(r)
+		if b.lower && !(r >= utf8.RuneSelf && noCase(r)) {
 			r = unicode.ToLower(r)
 		}
 		if alone {

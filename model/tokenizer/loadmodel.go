@@ -189,7 +189,11 @@ func (b *modelBuilder) bpe() error {
 	if len(t.stages) == 0 && !m.ignoreMerges && m.inner+m.end == "" && m.index.find([]byte(spaceSign)) >= 0 {
 		t.stages = append(t.stages, newSpaceCut(&t.vocab, b.has))
 	}
-	return m.initMerges(&t.vocab, merges)
+	if err := m.initMerges(&t.vocab, merges); err != nil {
+		return err
+	}
+	m.initJoints(&t.vocab, b.has)
+	return nil
 }
 
 // readMerges reads a list of merges, each "left right" or, in files written since 2024, ["left", "right"].

@@ -49,29 +49,61 @@ func (f form) normalize(dst, src []byte, _ edges) []byte {
 	return append(dst, src...)
 }
 
-// mapped rewrites character by character: f appends what stands for one.
-type mapped func(dst []byte, r rune) []byte
+// mapped rewrites character by character.
+type mapped struct {
+	f     func(dst []byte, r rune) []byte // appends what stands for one
+	ascii [utf8.RuneSelf]int16            // the byte that stands for an ASCII character, -1 where it is not one byte
+}
 
-func (f mapped) normalize(dst, src []byte, _ edges) []byte {
-	for len(src) > 0 {
-		r, n := utf8.DecodeRune(src)
-		dst = f(dst, r)
-		src = src[n:]
+func newMapped(f func(dst []byte, r rune) []byte) *mapped {
+	m := &mapped{f: f}
+	for c := range m.ascii {
+		m.ascii[c] = -1
+		if b := f(nil, rune(c)); len(b) == 1 {
+			m.ascii[c] = int16(b[0])
+		}
+	}
+	return m
+}
+
+func (m *mapped) normalize(dst, src []byte, _ edges) []byte {
+	for at := 0; at < len(src); {
+		if c := src[at]; c < utf8.RuneSelf {
+			if b := m.ascii[c]; b >= 0 {
+				dst = append(dst, byte(b))
+			} else {
+				dst = m.f(dst, rune(c))
+			}
+			at++
+			continue
+		}
+		r, n := utf8.DecodeRune(src[at:])
+		dst = m.f(dst, r)
+		at += n
 	}
 	return dst
 }
 
 // lowerCase is Rust's char::to_lowercase, which knows one character that becomes two.
 func lowerCase(dst []byte, r rune) []byte {
-	if r == 'İ' {
+	switch {
+	case r == 'İ':
 		return append(dst, "i\u0307"...)
+	case r >= utf8.RuneSelf && noCase(r):
+		return utf8.AppendRune(dst, r)
 	}
 	return utf8.AppendRune(dst, unicode.ToLower(r))
 }
 
+// noCase tells letters, past ASCII, that have no other in lower case; not all that are so.
+func noCase(r rune) bool {
+	t := runeTraits(r)
+	return t&isLetter != 0 && t&isUpper == 0
+}
+
 // withoutAccents leaves out marks that take no space.
 func withoutAccents(dst []byte, r rune) []byte {
-	if unicode.Is(unicode.Mn, r) {
+	if r >= utf8.RuneSelf && runeTraits(r)&isMark != 0 && unicode.Is(unicode.Mn, r) {
 		return dst
 	}
 	return utf8.AppendRune(dst, r)
@@ -95,12 +127,18 @@ func cleaned(dst []byte, r rune) []byte {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':
 		return append(dst, ' ')
-	case r == 0 || r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co): // before the question whether it is a space
+	case isOther(r, unicode.Cc, unicode.Cf, unicode.Co): // before the question whether it is a space
 		return dst
 	case unicode.IsSpace(r):
 		return append(dst, ' ')
 	}
 	return utf8.AppendRune(dst, r)
+}
+
+// isOther tells whether a character is of some categories that are neither letters, marks, numbers, punctuation nor symbols, or stands for none.
+func isOther(r rune, in ...*unicode.RangeTable) bool {
+	const known = isLetter | isMark | isNumber | isPunct | isSymbol
+	return r == 0 || r == utf8.RuneError || runeTraits(r)&known == 0 && unicode.In(r, in...)
 }
 
 // spacedIdeographs puts spaces around each CJK ideograph.
@@ -113,8 +151,8 @@ func spacedIdeographs(dst []byte, r rune) []byte {
 
 // isIdeograph is BERT's list, with Hugging Face's 2B920 where Unicode has 2B820.
 func isIdeograph(r rune) bool {
-	return r >= 0x4E00 && r <= 0x9FFF || r >= 0x3400 && r <= 0x4DBF || r >= 0x20000 && r <= 0x2A6DF || r >= 0x2A700 && r <= 0x2B73F ||
-		r >= 0x2B740 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF || r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F
+	return r >= 0x3400 && (r >= 0x4E00 && r <= 0x9FFF || r >= 0x3400 && r <= 0x4DBF || r >= 0x20000 && r <= 0x2A6DF || r >= 0x2A700 && r <= 0x2B73F ||
+		r >= 0x2B740 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF || r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F)
 }
 
 // nmt is SentencePiece's cleaning for machine translation.
@@ -134,7 +172,7 @@ func isPunctuation(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~'
 	}
-	return unicode.IsPunct(r)
+	return runeTraits(r)&isPunct != 0
 }
 
 // normalizers are steps in a row.

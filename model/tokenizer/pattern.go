@@ -52,8 +52,14 @@ func newSplitter(pattern string, known map[string]alternative) (splitter, error)
 	if pattern == Pattern || pattern+`|\s+` == Pattern {
 		return gpt2Words{}, nil
 	}
+	if pattern == `\s+$` {
+		return endSpaces{}, nil
+	}
 	pattern = strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(pattern)
 	parts := topLevel(pattern)
+	if r, ok := readRuns(pattern); ok && len(parts) == 1 {
+		return &r, nil
+	}
 	var b branches
 	for i := 0; i < len(parts); i++ {
 		part := parts[i]
@@ -65,8 +71,8 @@ func newSplitter(pattern string, known map[string]alternative) (splitter, error)
 		if a == nil {
 			a = countedSpaces(part)
 		}
-		if a == nil {
-			a = classRun(part)
+		if r, ok := readRuns(part); a == nil && ok {
+			a = r.match
 		}
 		if a == nil {
 			return newRegex(pattern, parts)

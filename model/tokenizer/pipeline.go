@@ -127,12 +127,26 @@ func (s *split) apply(e *encoder, i int, p []byte) {
 }
 
 // characters is the splitter that matches single characters.
-type characters func(r rune) bool
+type characters struct {
+	f     func(r rune) bool
+	ascii [utf8.RuneSelf]bool
+}
 
-func (f characters) next(s []byte) (int, bool) {
+func newCharacters(f func(r rune) bool) *characters {
+	x := &characters{f: f}
+	for c := range x.ascii {
+		x.ascii[c] = f(rune(c))
+	}
+	return x
+}
+
+func (x *characters) next(s []byte) (int, bool) {
 	for at := 0; at < len(s); {
-		r, n := utf8.DecodeRune(s[at:])
-		if f(r) {
+		r, n := rune(s[at]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(s[at:])
+		}
+		if r < utf8.RuneSelf && x.ascii[r] || r >= utf8.RuneSelf && x.f(r) {
 			if at > 0 {
 				return at, false
 			}

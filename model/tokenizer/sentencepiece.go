@@ -171,9 +171,9 @@ func parseSentencePiece(p []byte) (*Tokenizer, error) {
 	}
 	t := &Tokenizer{vocab: m.table.pack(), valid: nil}
 	user := m.texts(t, pieceUser)
-	t.norm = normalizers{&pieceNormalizer{
+	t.norm = normalizers{newPieceNormalizer(pieceNormalizer{
 		m: charsmap, whole: newTextSet(user), prefix: m.dummyPrefix, suffix: m.suffix, squeeze: m.removeSpaces, escape: m.escapeSpaces,
-	}}
+	})}
 	byteID := m.bytes(t)
 	switch m.modelType {
 	case 1:
@@ -253,6 +253,7 @@ func (m *pieceModel) bpe(t *Tokenizer, byteID [256]int32, user []string) model {
 			s.unused[id] = true
 		}
 	}
+	s.initJoints(&t.vocab, m.spells)
 	if m.escapeSpaces && s.index.find([]byte(spaceSign)) >= 0 {
 		t.stages = append(t.stages, newSpaceCut(&t.vocab, m.spells))
 	}

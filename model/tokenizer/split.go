@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Pattern is the regular expression by which text is cut into words, GPT-2's. nextWord is the same in plain code, since
 // Go's regexp has no look-ahead and engines that have it backtrack; the test compares the two.
@@ -26,18 +23,18 @@ const (
 // asciiClass is the class of the characters below 128.
 var asciiClass = func() (c [utf8.RuneSelf]class) {
 	for r := range rune(utf8.RuneSelf) {
-		c[r] = unicodeClass(r)
+		c[r] = classOf(unicodeTraits(r))
 	}
 	return c
 }()
 
-func unicodeClass(r rune) class {
+func classOf(t traits) class {
 	switch {
-	case unicode.IsLetter(r):
+	case t&isLetter != 0:
 		return letter
-	case unicode.IsNumber(r):
+	case t&isNumber != 0:
 		return number
-	case unicode.IsSpace(r):
+	case t&isSpace != 0:
 		return space
 	}
 	return other
@@ -48,8 +45,8 @@ func classify(s []byte) (class, int) {
 	if s[0] < utf8.RuneSelf {
 		return asciiClass[s[0]], 1
 	}
-	r, n := utf8.DecodeRune(s)
-	return unicodeClass(r), n
+	t, n := traitsOf(s)
+	return classOf(t), n
 }
 
 // nextWord returns the length of the word that begins s, which is not empty.

@@ -1,6 +1,10 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"math"
+	"slices"
+	"unicode/utf8"
+)
 
 // spm is SentencePiece's byte-pair encoding: of all neighbours whose texts joined are a token, the pair whose token has the
 // highest score is joined first, the leftmost among equals. There is no list of merges. (Kudo and Richardson, arXiv
@@ -16,24 +20,72 @@ type spm struct {
 	raw     bool                    // a part is as long as its first byte says, valid or not, as in llama.cpp
 	single  func(part []byte) int32 // the token of a part that did not join, for tokens outside index; nil for none
 	seen    memo
+	joints  joints
+}
+
+// initJoints finds where words may be cut, by the tokens for which has holds. It does not where unknown parts are fused, or where a
+// token is taken apart as it was joined elsewhere in the word.
+func (s *spm) initJoints(v *vocab, has func(id int32) bool) {
+	if s.unused == nil && (s.apart || s.unknown < 0 || slices.Min(s.byteID[:]) >= 0) {
+		s.joints = newJoints(v, has)
+	}
 }
 
 func (s *spm) heapBytes() int64 {
-	return s.index.heapBytes() + 4*int64(cap(s.scores)) + int64(cap(s.unused)) + s.seen.heapBytes()
+	return s.index.heapBytes() + 4*int64(cap(s.scores)) + int64(cap(s.unused)) + s.seen.heapBytes() + s.joints.heapBytes()
 }
 
 // part is a stretch of a word that is being joined. One that is joined to its left has length 0.
 type part struct {
 	from, to   int32
 	prev, next int32
+	key        uint32 // of the token that it joins to with the part after it, noKey without
 	frozen     bool
 }
 
+// scoreKey orders tokens that parts may join into: the one with the highest score has the least.
+func scoreKey(score float32) uint32 {
+	b := math.Float32bits(score)
+	switch {
+	case score != score: // only in files that make no sense
+		return noKey - 1
+	case score < 0:
+		return b
+	case score == 0: // of either sign
+		return 1<<31 - 1
+	}
+	return ^b & (1<<31 - 1)
+}
+
+// noKey is above every scoreKey.
+const noKey = 1<<32 - 1
+
 func (s *spm) appendWord(dst []int32, word []byte) []int32 {
-	id := s.index.find(word)
-	if id < 0 {
+	if id := s.index.find(word); id >= 0 {
+		return s.appendToken(dst, word, id)
+	}
+	n := len(word)
+	if !s.raw || utf8.Valid(word) {
+		n = s.joints.next(word)
+	}
+	if n == len(word) {
 		return s.appendJoined(dst, word)
 	}
+	for {
+		if id := s.index.find(word[:n]); id >= 0 {
+			dst = s.appendToken(dst, word[:n], id)
+		} else {
+			dst = s.appendJoined(dst, word[:n])
+		}
+		if word = word[n:]; len(word) == 0 {
+			return dst
+		}
+		n = s.joints.next(word)
+	}
+}
+
+// appendToken is appendJoined for the text of a token, which mostly is what that joins into.
+func (s *spm) appendToken(dst []int32, word []byte, id int32) []int32 {
 	whole, known := s.seen.get(id)
 	if whole {
 		return append(dst, id)
@@ -50,15 +102,16 @@ func (s *spm) appendWord(dst []int32, word []byte) []int32 {
 func (s *spm) appendJoined(dst []int32, word []byte) []int32 {
 	var room [shortWord]part
 	parts := s.parts(room[:0], word)
-	var todo queue[scoredPair]
-	var space [64]scoredPair
-	todo = space[:0]
+	var space [2 * shortWord]uint64
+	todo := keys(space[:0])
 	var taken map[string][2]string
 	push := func(left int32) {
-		if left < 0 || parts[left].next < 0 {
+		l := &parts[left]
+		l.key = noKey
+		if l.next < 0 {
 			return
 		}
-		l, r := &parts[left], &parts[parts[left].next]
+		r := &parts[l.next]
 		if l.frozen || r.frozen {
 			return
 		}
@@ -66,7 +119,8 @@ func (s *spm) appendJoined(dst []int32, word []byte) []int32 {
 		if id < 0 {
 			return
 		}
-		todo.push(scoredPair{score: s.scores[id], left: left, bytes: r.to - l.from})
+		l.key = scoreKey(s.scores[id])
+		todo.push(uint64(l.key)<<32 | uint64(left)) // the leftmost among equals
 		if s.unused != nil && s.unused[id] {
 			if taken == nil {
 				taken = make(map[string][2]string)
@@ -80,19 +134,23 @@ func (s *spm) appendJoined(dst []int32, word []byte) []int32 {
 		push(int32(i))
 	}
 	for len(todo) > 0 {
-		p := todo.pop()
-		l := &parts[p.left]
-		if l.from == l.to || l.next < 0 || parts[l.next].to-l.from != p.bytes {
+		key := todo.pop()
+		left := int32(uint32(key))
+		l := &parts[left]
+		if l.key != uint32(key>>32) {
 			continue // one of the two has been joined since
 		}
 		r := &parts[l.next]
 		l.to, r.from = r.to, r.to
+		r.key = noKey
 		l.next = r.next
 		if l.next >= 0 {
-			parts[l.next].prev = p.left
+			parts[l.next].prev = left
 		}
-		push(l.prev)
-		push(p.left)
+		if l.prev >= 0 {
+			push(l.prev)
+		}
+		push(left)
 	}
 	if start := len(dst); len(parts) > 0 {
 		for at := int32(0); at >= 0; at = parts[at].next {
@@ -177,17 +235,6 @@ func leadLength(c byte) int {
 	return 4
 }
 
-// scoredPair is two neighbours that may be joined: the score of their token, the part on the left, and how long they are.
-type scoredPair struct {
-	score float32
-	left  int32
-	bytes int32
-}
-
-func (a scoredPair) before(b scoredPair) bool {
-	return a.score > b.score || a.score == b.score && a.left < b.left
-}
-
 // textSet finds the longest of some texts at the beginning of another.
 type textSet struct{ trie trie }
 
@@ -211,7 +258,7 @@ func (s *textSet) longest(p []byte) (n int) {
 		if node = s.trie.child(node, c); node < 0 {
 			break
 		}
-		if s.trie.ids[node] >= 0 {
+		if s.trie.id(node) >= 0 {
 			n = i + 1
 		}
 	}

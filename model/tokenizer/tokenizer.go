@@ -74,10 +74,12 @@ func build(tokens [][]byte, merges []merge, addedTokens []addedToken) (*Tokenize
 	for _, a := range addedTokens {
 		inModel[a.id] = a.inVocab
 	}
-	t.bpe.initIndex(&t.vocab, func(id int32) bool {
+	has := func(id int32) bool {
 		in, isAdded := inModel[id]
 		return (in || !isAdded) && len(t.vocab.token(id)) > 0
-	})
+	}
+	t.bpe.initIndex(&t.vocab, has)
+	t.bpe.initJoints(&t.vocab, has)
 	t.model = &t.bpe
 	return t, t.initAdded(addedTokens)
 }

@@ -30,19 +30,20 @@ type cell struct {
 	id   int32
 }
 
+// appendWord goes through a word that may be a whole text. Where no token reaches across a place, what is before is decided, and only
+// the sum goes on: so cells are few, and those of short stretches stay in cache.
 func (u *unigram) appendWord(dst []int32, word []byte) []int32 {
 	var room [128]cell
-	cells := room[:0]
-	if len(word) >= len(room) {
-		cells = make([]cell, 0, len(word)+1)
-	}
-	cells = append(cells, cell{from: 0, id: -1})
-	for range word {
-		cells = append(cells, cell{from: -1})
-	}
+	cells := append(room[:0], cell{id: -1}) // of the places from base on, as far as some way leads
+	base, start := 0, len(dst)
 	for at := 0; at < len(word); {
+		if k := at - base; k > 0 && k == len(cells)-1 {
+			dst = u.appendWay(dst, start, cells, word[base:at])
+			cells = append(cells[:0], cell{sum: cells[k].sum, id: -1})
+			base = at
+		}
 		_, n := utf8.DecodeRune(word[at:])
-		here := cells[at].sum
+		here := cells[at-base].sum
 		single := false
 		node := int32(0)
 		for end := at; end < len(word); {
@@ -50,29 +51,42 @@ func (u *unigram) appendWord(dst []int32, word []byte) []int32 {
 				break
 			}
 			end++
-			id := u.trie.ids[node]
+			id := u.trie.id(node)
 			if id < 0 {
 				continue
 			}
-			u.offer(&cells[end], here, u.scores[id], at, id)
+			for len(cells) <= end-base {
+				cells = append(cells, cell{from: -1})
+			}
+			u.offer(&cells[end-base], here, u.scores[id], at-base, id)
 			single = single || end-at == n
 		}
 		if !single {
-			u.offer(&cells[at+n], here, u.penalty, at, u.unknown)
+			for len(cells) <= at+n-base {
+				cells = append(cells, cell{from: -1})
+			}
+			u.offer(&cells[at+n-base], here, u.penalty, at-base, u.unknown)
 		}
 		at += n
 	}
-	// The tokens, last first, take the places of cells that are done with.
-	k := len(word)
-	for end := len(word); end > 0; {
+	return u.appendWay(dst, start, cells, word[base:])
+}
+
+// appendWay appends the tokens of the best way through a part of a word whose tokens begin at dst[start], of which cells are the places.
+func (u *unigram) appendWay(dst []int32, start int, cells []cell, part []byte) []int32 {
+	// The tokens, last first, take the places of cells that are done with; that of the end keeps its sum.
+	last := len(part)
+	k := last
+	for end := last; end > 0; {
 		c := cells[end]
-		cells[k] = cell{from: int32(end), id: c.id, sum: float64(c.from)}
+		cells[k].from, cells[k].id = int32(end), c.id
 		k--
 		end = int(c.from)
 	}
-	start := len(dst)
-	for _, c := range cells[k+1:] {
-		dst = u.appendToken(dst, start, c.id, word[int(c.sum):c.from])
+	from := int32(0)
+	for _, c := range cells[k+1 : last+1] {
+		dst = u.appendToken(dst, start, c.id, part[from:c.from])
+		from = c.from
 	}
 	return dst
 }
@@ -113,56 +127,6 @@ func (u *unigram) appendToken(dst []int32, start int, id int32, text []byte) []i
 	return append(dst, u.unknown)
 }
 
-// trie holds tokens by their bytes.
-type trie struct {
-	children pairTable // (node, byte) to a node, as a rank
-	ids      []int32   // by node; -1 for one where no token ends
-}
-
-// newTrie returns a trie of the tokens for which has holds. The last of tokens with one text stays.
-func newTrie(v *vocab, has func(id int32) bool) trie {
-	total := 0
-	for id := range int32(v.size()) {
-		if has(id) {
-			total += len(v.token(id))
-		}
-	}
-	// The number of nodes is not known before; a table for the bytes of all tokens would be far too large.
-	t := trie{children: newPairTable(total/4 + 16), ids: []int32{-1}}
-	for id := range int32(v.size()) {
-		if !has(id) {
-			continue
-		}
-		node := int32(0)
-		for _, c := range v.token(id) {
-			next := t.child(node, c)
-			if next < 0 {
-				if 2*len(t.ids) >= len(t.children.slots) {
-					t.children = t.children.grown()
-				}
-				next = int32(len(t.ids))
-				t.children.add(node, int32(c), next)
-				t.ids = append(t.ids, -1)
-			}
-			node = next
-		}
-		t.ids[node] = id
-	}
-	return t
-}
-
-// child returns the node after a node by a byte, or -1.
-func (t *trie) child(node int32, c byte) int32 {
-	if n := t.children.find(node, int32(c)); n != noRank {
-		return n
-	}
-	return -1
-}
-
-func (t *trie) heapBytes() int64 {
-	return pairSlotBytes*int64(cap(t.children.slots)) + 4*int64(cap(t.ids))
-}
-
 // leastScore returns the smallest of the scores of the tokens for which has holds.
 func leastScore(scores []float64, has func(id int32) bool) float64 {
 	least := math.Inf(1)
@@ -175,15 +139,4 @@ func leastScore(scores []float64, has func(id int32) bool) float64 {
 		return 0
 	}
 	return least
-}
-
-// find returns the token with that text, or -1.
-func (t *trie) find(text []byte) int32 {
-	node := int32(0)
-	for _, c := range text {
-		if node = t.child(node, c); node < 0 {
-			return -1
-		}
-	}
-	return t.ids[node]
 }

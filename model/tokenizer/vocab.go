@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
@@ -45,7 +47,8 @@ type index struct {
 	vocab   *vocab
 	slots   []indexSlot // len is a power of two
 	seed    maphash.Seed
-	longest int // bytes of the longest token in it
+	secret  [2]uint64 // the seed for short texts
+	longest int       // bytes of the longest token in it
 }
 
 // indexSlot is one entry: an id, and a part of its hash that spares most comparisons. The free slot has id -1.
@@ -71,13 +74,36 @@ func newIndex(v *vocab, n int) *index {
 	for i := range x.slots {
 		x.slots[i].id = -1
 	}
+	for i := range x.secret {
+		x.secret[i] = maphash.Bytes(x.seed, []byte{byte(i)}) | 1
+	}
 	return x
+}
+
+// hash is maphash's for long texts, and for up to 16 bytes a product of the two halves, each with a secret number, whose upper half is
+// mixed into the lower (the core of wyhash).
+func (x *index) hash(key []byte) uint64 {
+	n := len(key)
+	var a, b uint64
+	switch {
+	case n > 16:
+		return maphash.Bytes(x.seed, key)
+	case n >= 8:
+		a, b = binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[n-8:])
+	case n >= 4:
+		a, b = uint64(binary.LittleEndian.Uint32(key)), uint64(binary.LittleEndian.Uint32(key[n-4:]))
+	case n > 0:
+		a = uint64(key[0])<<16 | uint64(key[n>>1])<<8 | uint64(key[n-1])
+	}
+	hi, lo := bits.Mul64(a^x.secret[0], b^x.secret[1]^uint64(n)<<56)
+	hi, lo = bits.Mul64(hi^lo^x.secret[0], x.secret[1])
+	return hi ^ lo
 }
 
 // add enters a token; where its text is there already, the token before stays. It reports whether the text was new.
 func (x *index) add(id int32) bool {
 	key := x.vocab.token(id)
-	h := maphash.Bytes(x.seed, key)
+	h := x.hash(key)
 	mask := uint64(len(x.slots) - 1)
 	for at := h & mask; ; at = (at + 1) & mask {
 		s := &x.slots[at]
@@ -97,7 +123,7 @@ func (x *index) find(key []byte) int32 {
 	if len(key) > x.longest {
 		return -1
 	}
-	h := maphash.Bytes(x.seed, key)
+	h := x.hash(key)
 	mask := uint64(len(x.slots) - 1)
 	for at := h & mask; ; at = (at + 1) & mask {
 		s := &x.slots[at&mask]

@@ -39,8 +39,8 @@ func (w *wordPiece) appendWord(dst []int32, word []byte) []int32 {
 		}
 		id, end := int32(-1), at
 		for i := at; i < len(word) && node >= 0; i++ {
-			if node = w.trie.child(node, word[i]); node >= 0 && w.trie.ids[node] >= 0 {
-				id, end = w.trie.ids[node], i+1
+			if node = w.trie.child(node, word[i]); node >= 0 && w.trie.id(node) >= 0 {
+				id, end = w.trie.id(node), i+1
 			}
 		}
 		if id < 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"loadline/model/safetensors"
+	"loadline/tensor/dtype"
 	"loadline/tensor/quant"
 )
 
@@ -15,47 +16,112 @@ const tileRows = 32
 
 // layer is a linear layer of a quantised checkpoint, whose rows are made from several tensors.
 //
-//	tensors in the files ──load──▶ the tensors of a few rows, in the buffer of tiles ──row──▶ one row in float32
+//	tensors in the files ──load──▶ the tensors of a few rows, in the buffer of tiles ─┬─row────▶ one row in float32
+//	                                                                                  └─codes──▶ one row in blocks of quant.Group
 type layer struct {
 	storage string
 	n, k    int
 	tile    int // rows that are loaded at once
 	buffer  int // bytes that load takes
 
-	// load reads what rows first to first+rows need into buf, and returns what widens one of them, counted from first.
-	load func(buf []byte, first, rows int) (row func(dst []float32, i int), err error)
+	order lines      // g_idx, where the elements of rows are made into blocks in another order: ascending by group
+	packs dtype.Type // the blocks that rows are made into; F32 where they are widened
+	group int        // elements of a row that share a scale
+	why   string     // why they are widened
+
+	// load reads what rows first to first+rows need into buf.
+	load func(buf []byte, first, rows int) (part, error)
 }
 
-// tiles is the rows of a quantised layer that are in memory: one tile of one layer, and one row widened.
+// part is the rows of a layer that are loaded, counted from the first of them.
+type part struct {
+	row   func(dst []float32, i int) // widens one
+	codes func(codes []uint8, scales, zeros []float32, i int, order []int32)
+}
+
+// packAs chooses the longest groups for codes of which length in a row share a scale.
+func (l *layer) packAs(bits, length int, table quant.Table) {
+	l.group = length
+	for _, n := range []int{128, 64, 32} {
+		t, ok := quant.Group{Bits: bits, Elems: n, Table: table}.DType()
+		if ok && l.k%n == 0 && (length%n == 0 || length >= l.k) {
+			l.packs = t
+			return
+		}
+	}
+	l.why = fmt.Sprintf("scales of %d elements in rows of %d", min(length, l.k), l.k)
+}
+
+// integers is packAs for integers of so many bits.
+func (l *layer) integers(bits, length int) {
+	if bits <= 4 {
+		l.packAs(4, length, quant.Integers)
+		return
+	}
+	l.packAs(8, length, quant.Integers)
+}
+
+// tiles is the rows of a quantised layer that are in memory: one tile of one layer, and one row widened or in blocks.
 type tiles struct {
-	buf     []byte
-	wide    []float32
-	of      *layer
-	first   int
-	rows    int
-	decode  func(dst []float32, i int)
+	buf    []byte
+	wide   []float32
+	codes  []uint8
+	scales []float32
+	blocks []byte
+	index  []byte
+	order  []int32 // of the elements of rows of ordered, and behind it workspace
+
+	of    *layer
+	first int
+	rows  int
+	part  part
+
 	widened int // the row in wide; −1 if none
+	packed  int // the row in blocks; −1 if none
+	ordered *layer
+
 	most    int // bytes of the largest tile
 	longest int // elements of the longest row
+	packs   int // elements of the longest row that is made into blocks
+	orders  int // elements of the longest of those that are so in another order
 }
 
 // fit makes room for the tiles of a layer.
 func (t *tiles) fit(l *layer) {
-	if l != nil {
-		t.most, t.longest = max(t.most, l.buffer), max(t.longest, l.k)
+	if l == nil {
+		return
+	}
+	t.most, t.longest = max(t.most, l.buffer), max(t.longest, l.k)
+	if l.packs != dtype.F32 {
+		t.packs = max(t.packs, l.k)
+		if l.order.read != nil {
+			t.orders = max(t.orders, l.k)
+		}
 	}
 }
 
 // bytes is what tiles hold.
-func (t *tiles) bytes() int { return t.most + 4*t.longest }
+func (t *tiles) bytes() int {
+	return t.most + 4*t.longest + t.packs + t.packs/smallGroup*(8+blockOf) + 8*t.orders + 4*(t.orders/smallGroup)
+}
+
+// smallGroup is the elements of the shortest group, blockOf the bytes of its longest block.
+const (
+	smallGroup = 32
+	blockOf    = 40
+)
 
 // elems calls yield with n elements of a layer from element at on, row by row.
 func (t *tiles) elems(c *placed, at, n int, yield func([]float32)) error {
 	l := c.layer
 	for n > 0 {
 		row, col := at/l.k, at%l.k
-		if err := t.row(l, row); err != nil {
+		if err := t.load(l, row); err != nil {
 			return fmt.Errorf("layer %q: %w", c.name, err)
+		}
+		if t.widened != row {
+			t.part.row(t.wide[:l.k], row-t.first)
+			t.widened = row
 		}
 		k := min(n, l.k-col)
 		yield(t.wide[col : col+k])
@@ -64,25 +130,88 @@ func (t *tiles) elems(c *placed, at, n int, yield func([]float32)) error {
 	return nil
 }
 
-// row widens a row.
-func (t *tiles) row(l *layer, row int) error {
-	if t.buf == nil {
-		t.buf, t.wide = make([]byte, t.most), make([]float32, t.longest) //mem:ok a few rows; in HeapBytes, which plans count
-	}
-	if t.of != l || row < t.first || row >= t.first+t.rows {
-		first := row / l.tile * l.tile
-		rows := min(l.tile, l.n-first)
-		t.of = nil
-		decode, err := l.load(t.buf[:l.buffer], first, rows)
-		if err != nil {
-			return err
+// inBlocks fills p with whole blocks of a layer, from block at on.
+func (t *tiles) inBlocks(c *placed, at int, p []byte) error {
+	l := c.layer
+	g, _ := quant.GroupOf(l.packs)
+	across, w := l.k/g.Elems, g.Bytes()
+	for len(p) > 0 {
+		row, b := at/across, at%across
+		if err := t.load(l, row); err != nil {
+			return fmt.Errorf("layer %q: %w", c.name, err)
 		}
-		t.of, t.first, t.rows, t.decode, t.widened = l, first, rows, decode, -1
+		if t.packed != row {
+			if err := t.pack(l, g, row); err != nil {
+				return fmt.Errorf("layer %q: %w", c.name, err)
+			}
+		}
+		n := copy(p, t.blocks[b*w:across*w])
+		at, p = at+n/w, p[n:]
 	}
-	if t.widened != row {
-		t.decode(t.wide[:l.k], row-t.first)
-		t.widened = row
+	return nil
+}
+
+// pack makes blocks of a row.
+func (t *tiles) pack(l *layer, g quant.Group, row int) error {
+	order, err := t.orderOf(l)
+	if err != nil {
+		return err
 	}
+	n := ceil(l.k, l.group)
+	codes, scales, zeros := t.codes[:l.k], t.scales[:n], t.scales[n:2*n]
+	t.part.codes(codes, scales, zeros, row-t.first, order)
+	w := g.Bytes()
+	for k := 0; k < l.k; k += g.Elems {
+		g.Put(t.blocks[k/g.Elems*w:][:w], codes[k:k+g.Elems], scales[k/l.group], zeros[k/l.group])
+	}
+	t.packed = row
+	return nil
+}
+
+// orderOf is the order in which rows are made into blocks; nil where it is that of the elements.
+func (t *tiles) orderOf(l *layer) ([]int32, error) {
+	if l.order.read == nil {
+		return nil, nil
+	}
+	order := t.order[:l.k]
+	if t.ordered == l {
+		return order, nil
+	}
+	t.ordered = nil
+	if err := l.order.read(t.index[:4*l.k], 0); err != nil {
+		return nil, err
+	}
+	if err := quant.GroupOrder(order, t.index[:4*l.k], t.order[l.k:][:l.k/l.group], l.group); err != nil {
+		return nil, err
+	}
+	t.ordered = l
+	return order, nil
+}
+
+// reserve takes the memory of tiles.
+func (t *tiles) reserve() {
+	if t.buf != nil {
+		return
+	}
+	t.buf, t.wide = make([]byte, t.most), make([]float32, t.longest)                                                                        //mem:ok a few rows; in HeapBytes, which plans count
+	t.codes, t.scales, t.blocks = make([]uint8, t.packs), make([]float32, 2*(t.packs/smallGroup)), make([]byte, t.packs/smallGroup*blockOf) //mem:ok a row; likewise
+	t.index, t.order = make([]byte, 4*t.orders), make([]int32, t.orders+t.orders/smallGroup)                                                //mem:ok likewise
+}
+
+// load reads the tile of a row, if it is not there.
+func (t *tiles) load(l *layer, row int) error {
+	t.reserve()
+	if t.of == l && row >= t.first && row < t.first+t.rows {
+		return nil
+	}
+	first := row / l.tile * l.tile
+	rows := min(l.tile, l.n-first)
+	t.of = nil
+	p, err := l.load(t.buf[:l.buffer], first, rows)
+	if err != nil {
+		return err
+	}
+	t.of, t.first, t.rows, t.part, t.widened, t.packed = l, first, rows, p, -1, -1
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package weights
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
 	"loadline/model/safetensors"
+	"loadline/tensor/dtype"
 	"loadline/tensor/quant"
 )
 
@@ -43,7 +45,7 @@ func (f *layerFiles) gptq() error {
 	}
 	zeroBytes := 4 * ceil(f.tile*s.Bits, 32)
 	f.buffer = down*4*f.tile + groups*(zeroBytes+scales.width()*f.tile) + order.bytes
-	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
+	f.load = func(buf []byte, first, rows int) (part, error) {
 		b := &filler{buf: buf}
 		g := &quant.GPTQ{Bits: s.Bits, N: rows, K: f.k, GroupSize: length, V1: v1}
 		g.QWeight = b.columns(&weight, 4*first, 4*rows)
@@ -51,10 +53,43 @@ func (f *layerFiles) gptq() error {
 		g.Scales = scales.elems(b.columns(&scales, scales.width()*first, scales.width()*rows))
 		g.GIdx = b.all(&order)
 		if b.err != nil {
-			return nil, b.err
+			return part{}, b.err
 		}
-		return g.DecodeRow, g.Check()
+		return part{g.DecodeRow, g.Codes}, g.Check()
 	}
+	f.integers(s.Bits, length)
+	return f.inOrder(&order)
+}
+
+// inPlace is the codes of a layer that has no order of its own.
+func inPlace(codes func([]uint8, []float32, []float32, int)) func([]uint8, []float32, []float32, int, []int32) {
+	return func(c []uint8, scales, zeros []float32, i int, _ []int32) { codes(c, scales, zeros, i) }
+}
+
+// inOrder looks at where the groups of elements are: mostly one after the other, and then there is no need of an index.
+func (f *layerFiles) inOrder(index *lines) error {
+	if index.read == nil || f.packs == dtype.F32 {
+		return nil
+	}
+	p := make([]byte, index.bytes) //mem:ok four bytes for an input of a layer, and dropped
+	if err := index.read(p, 0); err != nil {
+		return err
+	}
+	ascending := true
+	for k := range f.k {
+		ascending = ascending && int(binary.LittleEndian.Uint32(p[4*k:])) == k/f.group
+	}
+	if ascending {
+		*index = lines{}
+		return nil
+	}
+	n := f.k / f.group
+	order := make([]int32, f.k+n) //mem:ok likewise
+	if quant.GroupOrder(order[:f.k], p, order[f.k:], f.group) != nil {
+		f.packs, f.why = dtype.F32, "groups of uneven lengths"
+		return nil
+	}
+	f.order = *index
 	return nil
 }
 
@@ -97,22 +132,23 @@ func (f *layerFiles) awq() error {
 		return err
 	}
 	f.buffer = (f.k+groups)*f.tile/2 + groups*scales.width()*f.tile
-	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
+	f.load = func(buf []byte, first, rows int) (part, error) {
 		b := &filler{buf: buf}
 		a := &quant.AWQ{N: rows, K: f.k, GroupSize: length}
 		a.QWeight, a.QZeros = b.columns(&weight, first/2, rows/2), b.columns(&zeros, first/2, rows/2)
 		a.Scales = scales.elems(b.columns(&scales, scales.width()*first, scales.width()*rows))
 		if b.err != nil {
-			return nil, b.err
+			return part{}, b.err
 		}
-		return a.DecodeRow, a.Check()
+		return part{a.DecodeRow, inPlace(a.Codes)}, a.Check()
 	}
+	f.integers(4, length)
 	return nil
 }
 
 func (f *layerFiles) packedInt() error {
 	s := f.scheme
-	groups, _ := f.groups()
+	groups, length := f.groups()
 	words := ceil(f.k*s.Bits, 32)
 	weight, err := f.want("weight_packed", f.n, words, safetensors.I32)
 	if err != nil {
@@ -131,7 +167,7 @@ func (f *layerFiles) packedInt() error {
 		return err
 	}
 	f.buffer = f.tile*(weight.bytes+scale.bytes) + ceil(f.tile*s.Bits, 32)*zero.bytes + order.bytes
-	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
+	f.load = func(buf []byte, first, rows int) (part, error) {
 		b := &filler{buf: buf}
 		p := &quant.PackedInt{Bits: s.Bits, N: rows, K: f.k, GroupSize: s.GroupSize}
 		p.Packed = b.span(&weight, int64(first)*int64(weight.bytes), rows*weight.bytes)
@@ -143,11 +179,12 @@ func (f *layerFiles) packedInt() error {
 		p.Zero = b.span(&zero, int64(first/32*s.Bits)*int64(zero.bytes), ceil(rows*s.Bits, 32)*zero.bytes)
 		p.GIdx = b.all(&order)
 		if b.err != nil {
-			return nil, b.err
+			return part{}, b.err
 		}
-		return p.DecodeRow, p.Check()
+		return part{p.DecodeRow, p.Codes}, p.Check()
 	}
-	return nil
+	f.integers(s.Bits, length)
+	return f.inOrder(&order)
 }
 
 // scale finds scales, of which there may be one for all.
@@ -189,7 +226,7 @@ func (f *layerFiles) scaled() error {
 		most = 1
 	}
 	f.buffer = f.tile*f.k + most*(scale.bytes+zero.bytes)
-	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
+	f.load = func(buf []byte, first, rows int) (part, error) {
 		b := &filler{buf: buf}
 		at, n, block := first, rows, 1
 		if rowBlock > 1 {
@@ -200,12 +237,26 @@ func (f *layerFiles) scaled() error {
 		x.Scale = scale.elems(b.span(&scale, int64(at)*int64(scale.bytes), n*scale.bytes))
 		x.Zero = b.span(&zero, int64(at)*int64(zero.bytes), n*zero.bytes)
 		if b.err != nil {
-			return nil, b.err
+			return part{}, b.err
 		}
-		return x.DecodeRow, x.Check()
+		return part{x.DecodeRow, inPlace(x.Codes)}, x.Check()
+	}
+	switch kind[weight.typ] {
+	case quant.ByteInt8:
+		f.integers(8, length)
+	case quant.ByteF8E4M3:
+		f.packAs(8, length, quant.TableE4M3)
+		if zero.read != nil {
+			f.packs, f.why = dtype.F32, "floats with zero points"
+		}
+	default:
+		f.why = string(weight.typ)
 	}
 	return nil
 }
+
+// nf4Group is the elements of a group of nf4, of which blocks are multiples.
+const nf4Group = 64
 
 // nf4State is the JSON that bitsandbytes stores as a tensor.
 type nf4State struct {
@@ -278,7 +329,7 @@ func (f *layerFiles) nf4() error {
 	if nested.read != nil {
 		f.buffer += (most/unit + 2) * nested.bytes
 	}
-	f.load = func(buf []byte, first, rows int) (func([]float32, int), error) {
+	f.load = func(buf []byte, first, rows int) (part, error) {
 		b := &filler{buf: buf}
 		from := first * f.k / unit * unit
 		end := (first + rows) * f.k
@@ -295,9 +346,31 @@ func (f *layerFiles) nf4() error {
 			q.NestedAbsmax = nested.elems(b.span(&nested, int64(from/unit*nested.bytes), ceil(n, s.NestedBlock)*nested.bytes))
 		}
 		if b.err != nil {
-			return nil, b.err
+			return part{}, b.err
 		}
-		return func(dst []float32, i int) { q.Decode(dst, (first+i)*f.k-from) }, q.Check()
+		return part{
+			func(dst []float32, i int) { q.Decode(dst, (first+i)*f.k-from) },
+			func(codes []uint8, scales, _ []float32, i int, _ []int32) {
+				q.CodesFrom(codes, scales, (first+i)*f.k-from)
+			},
+		}, q.Check()
+	}
+	return f.normal(&names, s.BlockSize)
+}
+
+// normal chooses groups where the values are nf4's. A block may be of several rows; what is of one row shares a scale.
+func (f *layerFiles) normal(names *lines, block int) error {
+	p := make([]byte, names.bytes) //mem:ok sixteen values
+	if err := names.read(p, 0); err != nil {
+		return err
+	}
+	switch q := (&quant.NF4{Map: names.elems(p)}); {
+	case !q.Normal():
+		f.why = "other values than nf4's"
+	case block%nf4Group != 0:
+		f.why = fmt.Sprintf("scales of %d elements", block)
+	default:
+		f.packAs(4, nf4Group, quant.TableNF4)
 	}
 	return nil
 }

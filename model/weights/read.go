@@ -23,7 +23,7 @@ type param struct {
 	model.Param          // Pieces are of the files' tensors, as they are there
 	in          []placed // by piece
 	stored      quant.Type
-	whole       bool        // all pieces are of type stored, in whole blocks that can be handed out as they are
+	whole       bool        // all pieces are of one type, in whole blocks that can be handed out as they are
 	blocks      model.Param // Pieces in blocks in the place of elements; where whole
 	at          int64       // bytes that Source has handed out
 }
@@ -60,9 +60,12 @@ func (m *Model) resolve() error {
 		}
 		m.order = append(m.order, x)
 		m.named[p.Name] = x
-		if x.uniform(); x.whole {
-			if t, ok := x.stored.DType(); ok && p.Matrix() && t != dtype.F32 {
-				m.Types[p.Name] = t
+		x.uniform()
+		if t, ok := x.kind(); ok && p.Matrix() && t != dtype.F32 {
+			m.Types[p.Name] = t
+			if l := x.in[0].layer; l != nil && l.order.read != nil {
+				m.Types[p.Name+model.OrderSuffix] = dtype.I32
+				m.orders[p.Name+model.OrderSuffix] = &ordering{layer: l}
 			}
 		}
 		for _, at := range x.in {
@@ -72,20 +75,83 @@ func (m *Model) resolve() error {
 	return nil
 }
 
-// uniform finds out whether the bytes of the files are those of the weight.
+// unit is the elements and bytes of what the tensor is read in.
+func (t *tensor) unit() (elems, bytes int) {
+	if t.layer == nil {
+		return t.typ.BlockElems(), t.typ.BlockBytes()
+	}
+	d := t.layer.packs
+	return d.BlockElems(), int(d.Bytes(int64(d.BlockElems())))
+}
+
+// uniform finds out whether the bytes of the files, or of the blocks that layers are made into, are those of the weight.
 func (x *param) uniform() {
-	x.stored = x.in[0].typ
-	n := x.stored.BlockElems()
+	first := x.in[0].tensor
+	x.stored = first.typ
+	n, _ := first.unit()
 	x.blocks = x.Param
 	x.blocks.Pieces = slices.Clone(x.Pieces)
 	for i, at := range x.in {
 		c := &x.blocks.Pieces[i]
-		if at.layer != nil || at.plus != 0 || at.typ != x.stored || n > 1 && (c.Transposed || c.Step > 1 || c.First%n != 0 || c.Cols%n != 0 || c.Width%n != 0 || c.Col%n != 0) {
+		switch {
+		case at.layer == nil && first.layer == nil && at.typ == first.typ && at.plus == 0:
+		case at.layer != nil && first.layer != nil && at.layer.packs == first.layer.packs && at.layer.packs != dtype.F32 && x.Part != embedPart && (at.layer.order.read == nil || len(x.in) == 1 && x.Type.Shape.N == 2):
+		default:
+			return
+		}
+		if n > 1 && (c.Transposed || c.Step > 1 || c.First%n != 0 || c.Cols%n != 0 || c.Width%n != 0 || c.Col%n != 0) {
 			return
 		}
 		c.First, c.Cols, c.Width, c.Col = c.First/n, c.Cols/n, c.Width/n, c.Col/n
 	}
 	x.whole = true
+}
+
+// embedPart is the part that tables are looked up in: a row of groups of codes is not.
+const embedPart = "embed"
+
+// kind is the type in which blocks are handed out as they are; false where there is none.
+func (x *param) kind() (t dtype.Type, ok bool) {
+	switch {
+	case !x.whole:
+		return 0, false
+	case x.in[0].layer != nil:
+		return x.in[0].layer.packs, true
+	}
+	return x.stored.DType()
+}
+
+// Widened says, for people, which weights of a quantised checkpoint are handed out as f32 although its layers are quantised, and why: one
+// line for each reason.
+func (m *Model) Widened() (lines []string) {
+	type reason struct{ storage, why string }
+	count, name := map[reason]int{}, map[reason]string{}
+	var order []reason
+	for _, x := range m.order {
+		i := slices.IndexFunc(x.in, func(at placed) bool { return at.layer != nil })
+		if _, ok := x.kind(); ok || i < 0 {
+			continue
+		}
+		l := x.in[i].layer
+		r := reason{l.storage, l.why}
+		if r.why == "" {
+			r.why = "parts that differ, or each in an order of its own"
+			if x.Part == embedPart {
+				r.why = "a table that tokens are looked up in"
+			}
+		}
+		if count[r]++; count[r] == 1 {
+			name[r], order = x.Name, append(order, r)
+		}
+	}
+	for _, r := range order {
+		more := ""
+		if n := count[r] - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, fmt.Sprintf("%s%s: %s widened to f32: %s", name[r], more, r.storage, r.why))
+	}
+	return lines
 }
 
 // Has tells whether a State is a weight of the model.
@@ -114,6 +180,9 @@ func (m *Model) Stored(state string) string {
 // Source fills p with the next bytes of a State, in the type that Types gives it and row after row: whole elements or blocks of them.
 // After the last it begins again. It is a device.Args.Source.
 func (m *Model) Source(state string, p []byte) error {
+	if o := m.orders[state]; o != nil {
+		return m.within(o.source(&m.tiles, p))
+	}
 	x := m.named[state]
 	if x == nil {
 		return fmt.Errorf("weights: %q is no weight of the model", state)
@@ -133,6 +202,32 @@ func (m *Model) Rewind() {
 	for _, x := range m.order {
 		x.at = 0
 	}
+	for _, o := range m.orders {
+		o.at = 0
+	}
+}
+
+// ordering is the State that says in what order a weight's inputs are.
+type ordering struct {
+	layer *layer
+	at    int // elements that Source has handed out
+}
+
+// source fills p with the next elements.
+func (o *ordering) source(t *tiles, p []byte) error {
+	t.reserve()
+	order, err := t.orderOf(o.layer)
+	if err != nil {
+		return err
+	}
+	if len(p)%4 != 0 || len(p)/4 > len(order)-o.at {
+		return fmt.Errorf("an order of %d inputs: want %d bytes after %d", len(order), len(p), 4*o.at)
+	}
+	for ; len(p) > 0; p, o.at = p[4:], o.at+1 {
+		binary.LittleEndian.PutUint32(p, uint32(order[o.at]))
+	}
+	o.at %= len(order)
+	return nil
 }
 
 // Widen makes Source hand out every weight as f32.
@@ -140,11 +235,12 @@ func (m *Model) Widen() { clear(m.Types) }
 
 // unit is the elements and bytes of what a type is read in.
 func unit(t dtype.Type) (elems, bytes int, err error) {
-	q, ok := quant.Of(t)
-	if !ok {
+	_, ok := quant.Of(t)
+	_, group := quant.GroupOf(t)
+	if !ok && !group {
 		return 0, 0, fmt.Errorf("weights: no file has weights of type %v", t)
 	}
-	return q.BlockElems(), q.BlockBytes(), nil
+	return t.BlockElems(), int(t.Bytes(int64(t.BlockElems()))), nil
 }
 
 // bytes is the length of a weight in a type.
@@ -171,9 +267,9 @@ func (m *Model) ReadBytes(state string, at int64, p []byte) error {
 	case at%int64(w) != 0 || len(p)%w != 0:
 		return fmt.Errorf("weights: %q: want whole blocks of %d bytes as %v, not %d after %d", state, w, t, len(p), at)
 	}
-	own, ok := x.stored.DType()
+	own, ok := x.kind()
 	switch {
-	case x.whole && ok && own == t && t != dtype.F32:
+	case ok && own == t && t != dtype.F32:
 		err = x.same(m, int(at/int64(w)), p, w)
 	case t == dtype.F32:
 		err = m.ReadAt(state, int(at/4), p)
@@ -190,6 +286,9 @@ func (x *param) same(m *Model, at int, p []byte, w int) (err error) {
 	x.blocks.Runs(at, len(p)/w, func(r model.Run) bool {
 		c := &x.in[r.Piece]
 		err = stretches(r, c.rows, x.blocks.Pieces[r.Piece].Width, func(at, to, n int) error {
+			if c.layer != nil { // which is never turned, so the run is of neighbours
+				return m.tiles.inBlocks(c, at, p[w*to:w*(to+n)])
+			}
 			if n == 1 {
 				return m.near(c.tensor, p[w*to:w*(to+1)], int64(w)*int64(at))
 			}

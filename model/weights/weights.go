@@ -13,8 +13,9 @@
 // a time and so also in quantised ones, and so is what its converter adds to norms. What a file does not say is not guessed: an
 // architecture, a scaling of rotary positions or a way of quantising that is not known is refused by its name.
 //
-// Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors, fp8, bitsandbytes' nf4 and fp4) are handed out as f32, row by
-// row; GGUF's blocks as they are where tensor/dtype names them, and else as f32.
+// Quantised checkpoints of Hugging Face (GPTQ, AWQ, compressed-tensors, fp8, bitsandbytes' nf4) are handed out in groups of codes (quant.Group),
+// of which every element has the value that the checkpoint's library gives it; what is not whole groups, and fp4, as f32, row by row, and
+// Widened says so. GGUF's blocks are handed out as they are where tensor/dtype names them, and else as f32.
 //
 // It runs no program, and does not say what of a model fits where.
 //
@@ -55,12 +56,14 @@ type Model struct {
 	Config model.Config // with the tokens that end a text as config.json, generation_config.json or the GGUF file name them
 
 	// Types is the type in which Source hands out each weight; one that is not named is handed out as f32. Open names matrices by the
-	// types that the files have. A caller may delete names, or put f32, f16 or bf16 in the place of another type.
+	// types that the files have, and as i32 the order of a weight's inputs where it has one (model.OrderSuffix). A caller may delete names,
+	// or put f32, f16 or bf16 in the place of another type, and then there is no order.
 	Types map[string]dtype.Type
 
 	files  store
 	order  []*param
 	named  map[string]*param
+	orders map[string]*ordering
 	tiles  tiles
 	buffer [scratchBytes]byte
 	wide   [scratchElems]float32
@@ -80,7 +83,7 @@ func Open(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Path: path, Types: map[string]dtype.Type{}, named: map[string]*param{}}
+	m := &Model{Path: path, Types: map[string]dtype.Type{}, named: map[string]*param{}, orders: map[string]*ordering{}}
 	if isGGUF {
 		err = m.openGGUF()
 	} else {

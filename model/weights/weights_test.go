@@ -551,6 +551,57 @@ func halves(r *rand.Rand, n int) []byte {
 	return p
 }
 
+// blocksOf is the elements of the groups of codes that Source hands out of a weight, in pieces.
+func blocksOf(t testing.TB, m *Model, name string, elems int) []byte {
+	t.Helper()
+	g, ok := quant.GroupOf(m.Types[name])
+	if !ok {
+		t.Fatalf("%q: got type %v, want groups", name, m.Types[name])
+	}
+	x := make([]float32, 0, elems)
+	codes, blocks := make([]uint8, g.Elems), make([]byte, 7*g.Bytes())
+	for len(x) < elems {
+		p := blocks[:min(7, (elems-len(x))/g.Elems)*g.Bytes()]
+		if err := m.Source(name, p); err != nil {
+			t.Fatal(err)
+		}
+		for ; len(p) > 0; p = p[g.Bytes():] {
+			scale, zero := g.Get(codes, p[:g.Bytes()])
+			for _, c := range codes {
+				x = append(x, g.Value(c, scale, zero))
+			}
+		}
+	}
+	if m.Types[name+model.OrderSuffix] == dtype.I32 {
+		x = inPlaceOf(t, m, name, x)
+	}
+	p := make([]byte, 4*elems)
+	if err := quant.Encode(p, quant.F32, x); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// inPlaceOf puts the elements of rows, which are in the order that Source says, where they are in the weight.
+func inPlaceOf(t testing.TB, m *Model, name string, x []float32) []float32 {
+	t.Helper()
+	k := m.named[name].Type.Shape.Last()
+	order := make([]byte, 4*k)
+	for range 2 {
+		if err := errors.Join(m.Source(name+model.OrderSuffix, order[:8]), m.Source(name+model.OrderSuffix, order[8:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.Source(name+model.OrderSuffix, make([]byte, 4*k+4)) == nil {
+		t.Error("more of an order than there is: got no error")
+	}
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i/k*k+int(binary.LittleEndian.Uint32(order[i%k*4:]))] = v
+	}
+	return out
+}
+
 // Layers of quantised checkpoints are, row for row, what tensor/quant makes of their tensors, though only a few rows are ever there.
 func TestQuantisedDirectories(t *testing.T) {
 	const name = "model.layers.1.mlp.down_proj." // (64, 128): two tiles
@@ -577,19 +628,33 @@ func TestQuantisedDirectories(t *testing.T) {
 		config map[string]any
 		list   []entry
 		want   []byte
+		typ    dtype.Type
 	}
 	var tests []test
+	inOrder, uneven := make([]uint32, k), make([]uint32, k)
+	for i := range inOrder {
+		inOrder[i], uneven[i] = uint32(i/32), uint32(i%3+i%2)
+	}
 	for _, bits := range []int{2, 3, 4, 8} {
-		g := &quant.GPTQ{Bits: bits, N: n, K: k, GroupSize: 32, QWeight: words(r, k*bits/32*n), QZeros: words(r, 4*n*bits/32), Scales: f16(halves(r, 4*n)), GIdx: put32(order), V1: true}
-		tests = append(tests, test{fmt.Sprintf("gptq of %d bits", bits), map[string]any{"quant_method": "gptq", "bits": bits, "group_size": 32, "desc_act": true}, []entry{
-			tensorOf(name+"qweight", safetensors.I32, g.QWeight, int64(k*bits/32), n), tensorOf(name+"qzeros", safetensors.I32, g.QZeros, 4, int64(n*bits/32)),
-			tensorOf(name+"scales", safetensors.F16, g.Scales.Data, 4, n), tensorOf(name+"g_idx", safetensors.I32, g.GIdx, k),
-		}, rows(g.DecodeRow)})
+		for _, index := range [][]uint32{order, inOrder, uneven} {
+			g := &quant.GPTQ{Bits: bits, N: n, K: k, GroupSize: 32, QWeight: words(r, k*bits/32*n), QZeros: words(r, 4*n*bits/32), Scales: f16(halves(r, 4*n)), GIdx: put32(index), V1: true}
+			typ := dtype.G4_32
+			if bits == 8 {
+				typ = dtype.G8_32
+			}
+			if index[1] == uneven[1] {
+				typ = dtype.F32
+			}
+			tests = append(tests, test{fmt.Sprintf("gptq of %d bits, %v", bits, index[:2]), map[string]any{"quant_method": "gptq", "bits": bits, "group_size": 32, "desc_act": true}, []entry{
+				tensorOf(name+"qweight", safetensors.I32, g.QWeight, int64(k*bits/32), n), tensorOf(name+"qzeros", safetensors.I32, g.QZeros, 4, int64(n*bits/32)),
+				tensorOf(name+"scales", safetensors.F16, g.Scales.Data, 4, n), tensorOf(name+"g_idx", safetensors.I32, g.GIdx, k),
+			}, rows(g.DecodeRow), typ})
+		}
 	}
 	a := &quant.AWQ{N: n, K: k, GroupSize: 64, QWeight: words(r, k*n/8), QZeros: words(r, 2*n/8), Scales: f16(halves(r, 2*n))}
 	tests = append(tests, test{"awq", map[string]any{"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm"}, []entry{
 		tensorOf(name+"qweight", safetensors.I32, a.QWeight, k, n/8), tensorOf(name+"qzeros", safetensors.I32, a.QZeros, 2, n/8), tensorOf(name+"scales", safetensors.F16, a.Scales.Data, 2, n),
-	}, rows(a.DecodeRow)})
+	}, rows(a.DecodeRow), dtype.G4_64})
 	compressed := func(format string, weights map[string]any) map[string]any {
 		return map[string]any{"quant_method": "compressed-tensors", "format": format, "config_groups": map[string]any{
 			"group_0": map[string]any{"targets": []string{"re:.*q_proj"}, "weights": map[string]any{"num_bits": 8, "type": "int", "symmetric": true, "strategy": "tensor"}, "format": "int-quantized"},
@@ -600,7 +665,7 @@ func TestQuantisedDirectories(t *testing.T) {
 	tests = append(tests, test{"pack-quantized", compressed("pack-quantized", map[string]any{"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}), []entry{
 		tensorOf(name+"weight_packed", safetensors.I32, p.Packed, n, k/8), tensorOf(name+"weight_scale", safetensors.F16, p.Scale.Data, n, 4),
 		tensorOf(name+"weight_zero_point", safetensors.I32, p.Zero, n/8, 4), tensorOf(name+"weight_shape", safetensors.I64, make([]byte, 16), 2),
-	}, rows(p.DecodeRow)})
+	}, rows(p.DecodeRow), dtype.G4_32})
 	bytesOf := func(n int) []byte { // no NaN of e4m3
 		x := words(r, n/4)
 		for i := range x {
@@ -611,21 +676,30 @@ func TestQuantisedDirectories(t *testing.T) {
 	i8 := &quant.Scaled{Byte: quant.ByteInt8, N: n, K: k, RowBlock: 1, ColBlock: k, Weight: bytesOf(n * k), Scale: f16(halves(r, n))}
 	tests = append(tests, test{"int-quantized", compressed("int-quantized", map[string]any{"num_bits": 8, "type": "int", "symmetric": true, "strategy": "channel"}), []entry{
 		tensorOf(name+"weight", safetensors.I8, i8.Weight, n, k), tensorOf(name+"weight_scale", safetensors.F16, i8.Scale.Data, n, 1),
-	}, rows(i8.DecodeRow)})
+	}, rows(i8.DecodeRow), dtype.G8_128})
 	for _, block := range []int{16, 24, 64} {
 		f8 := &quant.Scaled{Byte: quant.ByteF8E4M3, N: n, K: k, RowBlock: block, ColBlock: 32, Weight: bytesOf(n * k), Scale: f16(halves(r, (n+block-1)/block*4))}
 		tests = append(tests, test{fmt.Sprintf("fp8 by %d rows", block), map[string]any{"quant_method": "fp8", "weight_block_size": []int{block, 32}}, []entry{
 			tensorOf(name+"weight", safetensors.F8E4M3, f8.Weight, n, k), tensorOf(name+"weight_scale_inv", safetensors.F16, f8.Scale.Data, int64((n+block-1)/block), 4),
-		}, rows(f8.DecodeRow)})
+		}, rows(f8.DecodeRow), dtype.F8_32})
 	}
 	one := &quant.Scaled{Byte: quant.ByteF8E4M3, N: n, K: k, RowBlock: n, ColBlock: k, Weight: bytesOf(n * k), Scale: f16(halves(r, 1))}
 	tests = append(tests, test{"fp8 of one scale", map[string]any{"quant_method": "fp8"}, []entry{
 		tensorOf(name+"weight", safetensors.F8E4M3, one.Weight, n, k), tensorOf(name+"weight_scale", safetensors.F16, one.Scale.Data),
-	}, rows(one.DecodeRow)})
-	for _, nested := range []bool{false, true} {
-		q := &quant.NF4{Count: n * k, BlockSize: 64, Codes: words(r, n*k/8), Map: f16(halves(r, 16)), NestedBlockSize: 16, Offset: 0.25}
+	}, rows(one.DecodeRow), dtype.F8_128})
+	var normal []byte
+	for _, v := range quant.TableNF4.Values() {
+		normal = binary.LittleEndian.AppendUint32(normal, math.Float32bits(v))
+	}
+	for _, x := range []struct {
+		nested bool
+		values quant.Elems
+		typ    dtype.Type
+	}{{false, quant.Elems{Type: quant.F32, Data: normal}, dtype.NF4_64}, {true, quant.Elems{Type: quant.F32, Data: normal}, dtype.NF4_64}, {true, f16(halves(r, 16)), dtype.F32}} {
+		nested := x.nested
+		q := &quant.NF4{Count: n * k, BlockSize: 64, Codes: words(r, n*k/8), Map: x.values, NestedBlockSize: 16, Offset: 0.25}
 		state := fmt.Sprintf(`{"quant_type":"nf4","blocksize":64,"shape":[%d,%d],"dtype":"bfloat16"}`, n, k)
-		list := []entry{tensorOf(name+"weight", safetensors.U8, q.Codes, n*k/2, 1), tensorOf(name+"weight.quant_map", safetensors.F16, q.Map.Data, 16)}
+		list := []entry{tensorOf(name+"weight", safetensors.U8, q.Codes, n*k/2, 1), tensorOf(name+"weight.quant_map", safetensors.DType(q.Map.Type.String()), q.Map.Data, 16)}
 		if nested {
 			q.Nested, q.NestedMap, q.NestedAbsmax = words(r, n*k/64/4), f16(halves(r, 256)), f16(halves(r, n*k/64/16))
 			state = strings.Replace(state, "{", `{"nested_blocksize":16,"nested_offset":0.25,`, 1)
@@ -636,8 +710,8 @@ func TestQuantisedDirectories(t *testing.T) {
 			list = append(list, tensorOf(name+"weight.absmax", safetensors.F16, q.Absmax.Data, n*k/64))
 		}
 		list = append(list, tensorOf(name+"weight.quant_state.bitsandbytes__nf4", safetensors.U8, []byte(state), int64(len(state))))
-		tests = append(tests, test{fmt.Sprintf("nf4, nested %v", nested), map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}, list,
-			rows(func(dst []float32, i int) { q.Decode(dst, i*k) })})
+		tests = append(tests, test{fmt.Sprintf("nf4, nested %v, %v", nested, x.typ), map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}, list,
+			rows(func(dst []float32, i int) { q.Decode(dst, i*k) }), x.typ})
 	}
 	for _, x := range tests {
 		dir := directory(t, "dense")
@@ -659,8 +733,14 @@ func TestQuantisedDirectories(t *testing.T) {
 				t.Errorf("%s: %q differs", x.name, p.Name)
 			}
 		}
-		if m.HeapBytes() == 0 || m.HeapBytes() > 64<<10 || m.Stored(name+"weight") == "F32" || m.Types[name+"weight"] != dtype.F32 {
-			t.Errorf("%s: holds %v, stored as %s, handed out as %v", x.name, m.HeapBytes(), m.Stored(name+"weight"), m.Types[name+"weight"])
+		if m.HeapBytes() == 0 || m.HeapBytes() > 64<<10 || m.Stored(name+"weight") == "F32" || m.Types[name+"weight"] != x.typ || len(m.Types) > 2 {
+			t.Errorf("%s: holds %v, stored as %s, handed out as %v", x.name, m.HeapBytes(), m.Stored(name+"weight"), m.Types)
+		}
+		if lines := m.Widened(); (len(lines) == 0) != (x.typ != dtype.F32) || len(lines) > 1 {
+			t.Errorf("%s: widened: %q", x.name, lines)
+		}
+		if x.typ != dtype.F32 && !bytes.Equal(blocksOf(t, m, name+"weight", n*k), x.want) {
+			t.Errorf("%s: blocks of %v have other values", x.name, x.typ)
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)

@@ -55,7 +55,11 @@ func (q *Question) own() []Plan {
 
 // ownServing predicts the engine of generate and serve roughly, for what is then compiled.
 func (q *Question) ownServing(c Config) (Plan, error) {
-	j := frameworks.Job{Shape: q.Shape, Ranks: 1, MicroBatch: q.Concurrency, Seq: q.Context, Weights: frameworks.Quant{Name: "fp32", Bits: 32, EmbedBits: 32}, KVBits: 32}
+	kv := 32.0
+	if q.Hold.KVType != "" {
+		kv = kvBits(c.KVType)
+	}
+	j := frameworks.Job{Shape: q.Shape, Ranks: 1, MicroBatch: q.Concurrency, Seq: q.Context, Weights: frameworks.Quant{Name: "fp32", Bits: 32, EmbedBits: 32}, KVBits: kv}
 	var e frameworks.Estimate
 	e.Usage.Add(mem.Device, mem.Weights, mem.Bytes(4*q.Shape.Params()))
 	e.Usage.Add(mem.Device, mem.KVBlocks, mem.Bytes(4*q.Shape.KVElemsAt(q.Context)*float64(q.Concurrency)))

@@ -166,7 +166,7 @@ func (q *Question) serves(c *Config, level int) bool {
 		return c.TP*c.PP == 1 && c.KVType != "fp8"
 	}
 	c.DP = 1
-	return c.TP*c.PP == 1 && c.KVType == "f16"
+	return c.TP*c.PP == 1 && (c.KVType == "f16" || c.System == Own)
 }
 
 // stored returns the format of a configuration's weights.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Training steps beside PyTorch's, in one run, sides in turn: ratios of speed and of peak memory, each the median of the turns. PyTorch's
-# side is its faster of eager and torch.compile. Works in .cache/peers. Needs python3 and, for torch.compile, a C++ compiler.
+# side is its faster of eager and torch.compile. Works in .cache/peers. Needs python3, a C compiler and, for torch.compile, one of C++.
 #
 #   30-pytorch.sh [TURNS [STEPS [PRESET...]]]
 set -euo pipefail
@@ -22,4 +22,5 @@ if ! cmp -s "$here/pytorch_requirements.txt" "$work/installed"; then
 fi
 (cd "$root" && CGO_ENABLED=0 go build -o "$work/loadline" ./cmd/loadline)
 
-"$work/venv/bin/python" "$here/pytorch_turns.py" "$work/loadline" "$(nproc)" "$turns" "$steps" "${presets[@]}"
+"${CC:-cc}" -O2 -march=native -pthread -o "$work/fma_peak" "$here/fma_peak.c"
+"$work/venv/bin/python" "$here/pytorch_turns.py" "$work/loadline" "$work/fma_peak" "$(nproc)" "$turns" "$steps" "${presets[@]}"

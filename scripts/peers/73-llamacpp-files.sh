@@ -1,28 +1,32 @@
 #!/usr/bin/env bash
-# Files that `loadline convert` writes, read by llama.cpp: SmolLM2 as it is, in F16 and in Q8_0, as GGUF, and back from a directory of safetensors. Each must continue
-# the prompts of e2e/testdata/smollm2 as the file that it was made from, up to near ties. Works in .cache/peers/llamacpp.
+# Files that `loadline convert` and `loadline train` write of SmolLM2, read by llama.cpp and by transformers: each must continue prompts of e2e/testdata/smollm2
+# as we do with the same file. 73_files.py says what is compared. Works in .cache/peers/llamacpp, with torch and transformers of model/testdata/golden's environment
+# (GOLDEN_VENV). Takes minutes and 5 GB of disk.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
 work=$root/.cache/peers/llamacpp
-model=$("$root/scripts/models.sh")
-bin=$("$root/scripts/peers/llamacpp/build.sh")
+golden=${GOLDEN_VENV:-$root/.cache/golden-venv}
+venv=$root/.cache/peers/files
+packages="gguf==0.19.0 tqdm pyyaml requests accelerate==1.15.0"
 out=$work/files
+
+if [[ ! -x $golden/bin/python ]]; then
+	echo "no environment with torch at $golden: run model/testdata/golden/regenerate.sh, or name one with GOLDEN_VENV" >&2
+	exit 1
+fi
+model=$("$root/scripts/models.sh")
+bin=$("$here/llamacpp/build.sh")
+if [[ $(cat "$venv/packages" 2>/dev/null) != "$packages" ]]; then
+	"$golden/bin/python" -m venv --clear "$venv"
+	ls -d "$golden"/lib/python*/site-packages >"$(ls -d "$venv"/lib/python*/site-packages)/golden.pth" # torch is 5 GB
+	# shellcheck disable=SC2086 # one word a package
+	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps $packages psutil
+	echo "$packages" >"$venv/packages"
+fi
 (cd "$root" && CGO_ENABLED=0 go build -o "$work/loadline" ./cmd/loadline)
 rm -rf "$out"
 mkdir -p "$out"
-
-convert() { "$work/loadline" convert --quiet "$@" >/dev/null; }
-convert "$model" "$out/same.gguf" --to gguf
-convert "$model" "$out/f16.gguf" --to gguf --type f16
-convert "$model" "$out/q8_0.gguf" --to gguf --type q8_0
-convert "$model" "$out/directory" --to safetensors --type f16
-convert "$out/directory" "$out/back.gguf" --to gguf
-
-differ=0
-for file in same f16 q8_0 back; do
-	echo "$file"
-	"${PYTHON:-python3}" "$root/e2e/testdata/smollm2/generate.py" --file "$out/$file.gguf" "$bin" || differ=1
-done
-rm -rf "$out"
-exit "$differ"
+trap 'rm -rf "$out"' EXIT
+"$venv/bin/python" "$here/73_files.py" "$work/loadline" "$model" "$bin" "$out" "$root/e2e/testdata/smollm2"

@@ -1,10 +1,13 @@
 """Training steps of loadline and of PyTorch in turns, and their ratios as a Markdown table.
 
-    python pytorch_turns.py LOADLINE THREADS TURNS STEPS PRESET...
+    python pytorch_turns.py LOADLINE FMA_PEAK THREADS TURNS STEPS PRESET...
 
 PyTorch's processes, eager and compiled, are warm and wait while another side has its turn of STEPS steps; loadline's turn is a process of
 its own, whose first steps are not counted. What else happens on the machine so meets neighbours in time: a ratio is of the mean steps of one turn, and
 the median of the turns is told. PyTorch's side is its faster mode.
+
+FMA_PEAK (fma_peak.c) has its turns too, in fp32: the multiply-adds of a step's matrix products at the rate that it measures are a time that no
+program in float32 is below on this machine, and over PyTorch's time the ratio that none is above.
 """
 
 import json
@@ -15,9 +18,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ("eager", "compile")
-TOKENS = 4 * 512
+BATCH, SEQ, VOCAB = 4, 512, 8192
+TOKENS = BATCH * SEQ
+SHAPES = {"bench-20m": (384, 8, 1024), "bench-90m": (768, 12, 2048)}  # width, layers, feed-forward
 # What the step keeps: norms and the activation function are computed again, at some hundredths of its time.
-FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "256")
+FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512")
 
 
 class Peer:
@@ -53,6 +58,27 @@ def loadline(binary, preset, precision, threads, steps):
     return TOKENS / d["step_seconds"], d["rss_peak_bytes"]
 
 
+def flops(preset):
+    """Of a step's matrix products: three for each weight, seven for each pair of positions that attention joins."""
+    d, layers, ffn = SHAPES[preset]
+    weights = layers * (4 * d * d + 3 * d * ffn) + VOCAB * d
+    pairs = BATCH * SEQ * (SEQ + 1) // 2
+    return 6 * weights * TOKENS + 7 * 2 * pairs * d * layers
+
+
+class Peak:
+    """The process of fma_peak."""
+
+    def __init__(self, binary, threads):
+        self.process = subprocess.Popen([binary, threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.rates = []
+
+    def turn(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.rates.append(float(self.process.stdout.readline()) * 1e9)
+
+
 def mib(n):
     return f"{n / 2**20:,.0f}"
 
@@ -61,37 +87,42 @@ def spread(values):
     return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
 
-def compare(binary, threads, turns, steps, preset, precision):
+def compare(binary, peak, threads, turns, steps, preset, precision):
     peers = {m: Peer(preset, precision, m, threads) for m in MODES}
-    ours, rss = [], 0
+    ours, rss, peak = [], 0, Peak(peak, threads)
     for _ in range(turns):
-        rate, peak = loadline(binary, preset, precision, threads, str(steps))
+        rate, most_rss = loadline(binary, preset, precision, threads, str(steps))
         ours.append(rate)
-        rss = max(rss, peak)
+        rss = max(rss, most_rss)
         for p in peers.values():
             p.turn(steps)
+        peak.turn()
     for p in peers.values():
         p.close()
     best = max(MODES, key=lambda m: statistics.median(peers[m].rates))
     p = peers[best]
+    bound = ""
+    if precision == "fp32":
+        most = [rate / flops(preset) * TOKENS for rate in peak.rates]
+        bound = f"{statistics.median(a / b for a, b in zip(most, p.rates)):.2f}"
     ratios = sorted(a / b for a, b in zip(ours, p.rates))
     print(
         f"| {preset} | {precision} | {spread(ours)} | {spread(peers['eager'].rates)} | {spread(peers['compile'].rates)} | "
         f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {mib(rss)} | {mib(p.rss)} ({best}) | **{rss / p.rss:.2f}** | "
-        f"{rss / (p.rss - p.about['import_rss_bytes']):.2f} |",
+        f"{rss / (p.rss - p.about['import_rss_bytes']):.2f} | {bound} |",
         flush=True,
     )
     return p.about
 
 
 def main():
-    binary, threads, turns, steps, presets = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
+    binary, peak, threads, turns, steps, presets = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:]
     print(f"Medians of {turns} turns of {steps} steps (least to most); {threads} threads; tokens/s, MiB of peak RSS; loadline with {' '.join(FLAGS)}.\n")
-    print("| preset | precision | Loadline | eager | compiled | **speed ratio** | RSS | PyTorch's RSS | **RSS ratio** | without its import |")
-    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("| preset | precision | Loadline | eager | compiled | **speed ratio** | RSS | PyTorch's RSS | **RSS ratio** | without its import | ratio at the peak |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for preset in presets:
         for precision in ("fp32", "bf16"):
-            about = compare(binary, threads, turns, steps, preset, precision)
+            about = compare(binary, peak, threads, turns, steps, preset, precision)
     print(f"\ntorch {about['torch']}")
 
 

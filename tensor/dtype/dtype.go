@@ -14,7 +14,8 @@ type Type uint8
 
 // The element types. The zero Type is F32. From Q4_0 on they are block types: elements of a row lie in blocks of a fixed number of
 // elements in a fixed number of bytes, as GGUF files have them. From G4_32 on they are integer codes of 4 or 8 bits with a scale and a
-// zero point for so many elements, which is what GPTQ, AWQ and others amount to. Only weights have block types.
+// zero point for so many elements, which is what GPTQ, AWQ and others amount to; F8_32 to F8_128 are E4M3 with a scale for so many, NF4_64
+// codes of bitsandbytes' sixteen values with one. Only weights have block types.
 const (
 	F32 Type = iota
 	F16
@@ -44,13 +45,17 @@ const (
 	G8_32
 	G8_64
 	G8_128
+	F8_32
+	F8_64
+	F8_128
+	NF4_64
 	numTypes
 )
 
 var names = [numTypes]string{
 	"f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "i4", "i32", "f64",
 	"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4",
-	"g4_32", "g4_64", "g4_128", "g8_32", "g8_64", "g8_128",
+	"g4_32", "g4_64", "g4_128", "g8_32", "g8_64", "g8_128", "f8_32", "f8_64", "f8_128", "nf4_64",
 }
 var bits = [numTypes]int{32, 16, 16, 8, 8, 8, 4, 32, 64}
 
@@ -63,6 +68,7 @@ var blocks = [numTypes]block{
 	MXFP4: {32, 17, 272}, Q2_K: {256, 84, 1344}, Q3_K: {256, 110, 1824}, Q4_K: {256, 144, 2368}, Q5_K: {256, 176, 2880},
 	Q6_K: {256, 210, 3360}, IQ4_XS: {256, 136, 2208},
 	G4_32: {32, 24, 384}, G4_64: {64, 40, 640}, G4_128: {128, 72, 1152}, G8_32: {32, 40, 640}, G8_64: {64, 72, 1152}, G8_128: {128, 136, 2176},
+	F8_32: {32, 36, 576}, F8_64: {64, 68, 1088}, F8_128: {128, 132, 2112}, NF4_64: {64, 36, 576},
 }
 
 // PanelRows is the rows of a packed matrix that lie side by side.
@@ -78,6 +84,9 @@ func (t Type) String() string {
 
 // Block tells whether t is a block type.
 func (t Type) Block() bool { return t >= Q4_0 && t < numTypes }
+
+// Rounds tells whether rows that meet a weight of type t are rounded to eight bits first: where products are of integers.
+func (t Type) Rounds() bool { return t >= Q4_0 && t < F8_32 }
 
 // BlockElems is the elements in a block of t; 1 where t is no block type.
 func (t Type) BlockElems() int {

@@ -236,11 +236,11 @@ func (s Set) SharesPanels(t quant.Type) bool {
 
 // Many rows by tiles: panels are unpacked once for all of them, a part of K at a time.
 const (
-	manyRows   = 16  // of A, a tile
-	manyPanels = 8   // that are unpacked at a time
-	manyGroups = 16  // of a row, at a time: those of two blocks of 256
-	manyBytes  = 768 // of an unpacked group at most
-	manyNear   = manyRows * manyGroups * quantGroupBytes
+	manyRows   = 16                                // of A, a tile
+	manyPanels = 8                                 // that are unpacked at a time
+	manyGroups = 32                                // of a row, at a time: what they take of both sides stays in the nearest cache
+	manyBytes  = 768                               // of an unpacked group at most
+	manyNear   = manyGroups * 704                  // a group of 16 rows
 	manySums   = 2 * 2 * 4 * manyRows * QuantPanel // of both halves of two groups
 )
 

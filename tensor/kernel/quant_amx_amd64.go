@@ -50,16 +50,22 @@ func unpackG4AMX(blocks int, steps int, b *byte, out *byte)
 func unpackG8AMX(blocks int, steps int, b *byte, out *byte)
 
 //go:noescape
-func quantNearAMX(groups int, a *byte, lda int, out *byte)
-
-//go:noescape
 func quantTilesAMX(config *[64]byte, panels int, groups int, a *byte, b *byte, skip int, c *float32, ldc int, last int, acc bool, buf *int32)
 
 //go:noescape
+func quantNearAMX(groups int, a *byte, lda int, out *byte)
+
+//go:noescape
 func quantTilesMinAMX(config *[64]byte, panels int, groups int, a *byte, b *byte, skip int, c *float32, ldc int, last int, acc bool, buf *int32)
+
+//go:noescape
+func quantNearMinAMX(groups int, a *byte, lda int, out *byte)
 
 //go:noescape
 func quantTilesHalvesAMX(config *[64]byte, panels int, groups int, a *byte, b *byte, skip int, c *float32, ldc int, last int, acc bool, buf *int32)
 
 //go:noescape
 func quantTilesHalvesMinAMX(config *[64]byte, panels int, groups int, a *byte, b *byte, skip int, c *float32, ldc int, last int, acc bool, buf *int32)
+
+//go:noescape
+func quantNearHalvesMinAMX(groups int, a *byte, lda int, out *byte)

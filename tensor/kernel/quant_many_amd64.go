@@ -63,14 +63,14 @@ func manyQuant(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work [
 		return 0
 	}
 	f := manyFormats[w.Type]
-	kernel, config, size := quantTilesAMX, &manyConfigs[0], 8*64+64
+	kernel, nearer, config, size := quantTilesAMX, quantNearAMX, &manyConfigs[0], 8*64+64
 	switch {
 	case f.halves && f.mins:
-		kernel, config, size = quantTilesHalvesMinAMX, &manyConfigs[1], 8*64+4*64
+		kernel, nearer, config, size = quantTilesHalvesMinAMX, quantNearHalvesMinAMX, &manyConfigs[1], 8*64+4*64
 	case f.halves:
 		kernel, config, size = quantTilesHalvesAMX, &manyConfigs[1], 8*64+2*64
 	case f.mins:
-		kernel, size = quantTilesMinAMX, 8*64+2*64
+		kernel, nearer, size = quantTilesMinAMX, quantNearMinAMX, 8*64+2*64
 	}
 	sums, near, work := (*int32)(unsafe.Pointer(&work[0])), work[manySums:][:manyNear], work[manySums+manyNear:]
 	steps := p.elems / QuantGroup
@@ -86,7 +86,7 @@ func manyQuant(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work [
 			}
 			skip := (manyGroups - (g1 - g0)) * size
 			for m := 0; m < rows; m += manyRows {
-				quantNearAMX(g1-g0, &a[m*lda+g0*quantGroupBytes], lda, &near[0])
+				nearer(g1-g0, &a[m*lda+g0*quantGroupBytes], lda, &near[0])
 				kernel(config, panels, g1-g0, &near[0], &work[0], skip, &c.Data[m*c.RowStride+n], c.RowStride, last, g0 > 0, sums)
 			}
 		}

@@ -33,6 +33,10 @@ func (w QuantWeights) PackFrom(src []byte, at int) {
 				continue
 			}
 			many = min(row-k, len(src)/size)
+		} else if t := turningOf(w.Type); t != nil && k == 0 && n%QuantPanel == 0 && len(src) >= QuantPanel*row*size { // a panel
+			t.packPanel(panel, src, row, size, p.bytes)
+			src, b = src[QuantPanel*row*size:], b+QuantPanel*row
+			continue
 		}
 		p.pack(panel[k*p.bytes:(k+many)*p.bytes], src[:many*size], n%QuantPanel)
 		src, b = src[many*size:], b+many

@@ -50,3 +50,51 @@ func BenchmarkPackHalves(b *testing.B) {
 		})
 	}
 }
+
+// The same of blocks: pieces of whole panels are turned, others not.
+func TestPackTurned(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, typ := range []quant.Type{quant.Q4_0, quant.IQ4_NL, quant.Q4_1, quant.Q8_0, quant.Q4_K, quant.Q6_K, quant.Q5_0} {
+		size := typ.BlockBytes()
+		for _, blocks := range []int{1, 3} {
+			for _, n := range []int{1, 15, 16, 17, 48, 50} {
+				k, row := blocks*typ.BlockElems(), blocks*size
+				src := make([]byte, n*row)
+				for i := range src {
+					src[i] = byte(rng.Uint32())
+				}
+				want := QuantWeights{Type: typ, N: n, K: k, Data: make([]byte, QuantWeightsLen(typ, n, k))}
+				want.Pack(src, 0)
+				for _, piece := range []int{size, row, 16 * row, 16*row + size, 32 * row, n * row} {
+					got := want
+					got.Data = make([]byte, len(want.Data))
+					for at := 0; at < len(src); at += piece {
+						got.PackFrom(src[at:min(at+piece, len(src))], at)
+					}
+					if !bytes.Equal(got.Data, want.Data) {
+						t.Fatalf("%v: %d rows of %d in pieces of %d bytes: other bytes than row by row", typ, n, k, piece)
+					}
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkPackTurned(b *testing.B) {
+	const n, k = 512, 2048
+	for _, typ := range []quant.Type{quant.Q8_0, quant.Q4_0, quant.Q4_K, quant.Q6_K} {
+		row := k / typ.BlockElems() * typ.BlockBytes()
+		src := make([]byte, n*row)
+		w := QuantWeights{Type: typ, N: n, K: k, Data: make([]byte, QuantWeightsLen(typ, n, k))}
+		for name, piece := range map[string]int{"panels": len(src), "rows": row} {
+			b.Run(typ.String()+"/"+name, func(b *testing.B) {
+				b.SetBytes(int64(len(src)))
+				for b.Loop() {
+					for at := 0; at < len(src); at += piece {
+						w.PackFrom(src[at:at+piece], at)
+					}
+				}
+			})
+		}
+	}
+}

@@ -2,8 +2,8 @@ package quant
 
 import "fmt"
 
-// The layers of integer codes also give a row as codes with a scale and a zero point for each group: element k is
-// scales[g]·(codes[k] − zeros[g]). That is what products with packed weights are made from (kernel.GroupedWeights).
+// Layers also give a row as codes with a scale and a zero point for each group: where they are integers element k is
+// scales[g]·(codes[k] − zeros[g]), else scales[g]·value. That is what packed weights are made from (Group).
 
 // GroupOrder fills order with the elements of a row by ascending group, where a checkpoint's are in another order (act-order): element i
 // of what Codes writes is element order[i] of W's row, and activations go with it. ends, as many as groups, is workspace. It refuses
@@ -36,6 +36,18 @@ func at(order []int32, i int) int {
 
 // Codes writes row n. order is GroupOrder's where there is a GIdx, else nil.
 func (g *GPTQ) Codes(codes []uint8, scales, zeros []float32, n int, order []int32) {
+	if order == nil && 32%g.Bits == 0 { // whole words
+		for each := 32 / g.Bits; len(codes) > 0; {
+			at := g.K - len(codes)
+			x := word(g.QWeight, at/each*g.N+n)
+			some := codes[:min(each, len(codes))]
+			for i := range some {
+				some[i] = uint8(x & (1<<g.Bits - 1))
+				x >>= g.Bits
+			}
+			codes = codes[len(some):]
+		}
+	}
 	for i := range codes {
 		codes[i] = uint8(bitsAt(g.QWeight, n, g.N, at(order, i)*g.Bits, g.Bits))
 	}
@@ -64,4 +76,47 @@ func (p *PackedInt) Codes(codes []uint8, scales, zeros []float32, n int, order [
 	for group := range scales {
 		scales[group], zeros[group] = p.scale(n, group), float32(p.zero(n, group))
 	}
+}
+
+// Codes writes row n: bytes as they are where they are floats, which have no zero points, else with 128 added to codes and zero points.
+func (s *Scaled) Codes(codes []uint8, scales, zeros []float32, n int) {
+	copy(codes, s.Weight[n*s.K:(n+1)*s.K])
+	first := n / s.RowBlock * ceil(s.K, s.ColBlock)
+	for group := range scales {
+		scales[group], zeros[group] = s.Scale.At(first+group), 0
+	}
+	if s.Byte != ByteInt8 {
+		return
+	}
+	for i := range codes {
+		codes[i] ^= 0x80
+	}
+	for group := range zeros {
+		zeros[group] = 128
+		if s.Zero != nil {
+			zeros[group] += float32(int8(s.Zero[first+group]))
+		}
+	}
+}
+
+// CodesFrom writes elements first to first+len(codes), and the scale of every so many of them, of which BlockSize and first are multiples.
+func (q *NF4) CodesFrom(codes []uint8, scales []float32, first int) {
+	for i := range codes {
+		at := first + i
+		codes[i] = q.Codes[at/2] >> (4 - at%2*4) & 15
+	}
+	each := len(codes) / max(1, len(scales))
+	for i := range scales {
+		scales[i] = q.absmax((first + i*each) / q.BlockSize)
+	}
+}
+
+// Normal tells whether Map is nf4's, to the bit.
+func (q *NF4) Normal() bool {
+	for i, x := range valuesNF4 {
+		if q.Map.At(i) != x {
+			return false
+		}
+	}
+	return true
 }

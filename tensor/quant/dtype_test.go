@@ -16,7 +16,7 @@ func TestTypesOfTensors(t *testing.T) {
 		f, ok := Of(d)
 		if g, grouped := GroupOf(d); grouped {
 			back, _ := g.DType()
-			if ok || back != d || d.BlockElems() != g.Elems || d.Bytes(int64(g.Elems)) != int64(g.Bytes()) || d.String() != fmt.Sprintf("g%d_%d", g.Bits, g.Elems) {
+			if ok || back != d || d.BlockElems() != g.Elems || d.Bytes(int64(g.Elems)) != int64(g.Bytes()) || d.String() != fmt.Sprintf("%s%d_%d", map[Table]string{Integers: "g", TableE4M3: "f", TableNF4: "nf"}[g.Table], g.Bits, g.Elems) {
 				t.Errorf("%v: got %v, which is %v", d, g, back)
 			}
 			continue
@@ -54,12 +54,16 @@ func TestGroupsOfCodes(t *testing.T) {
 		for i := range codes {
 			codes[i] = uint8(i*37+11) & uint8(1<<g.Bits-1)
 		}
-		g.Put(block, codes, 0.25, 7)
-		if scale, zero := g.Get(got, block); scale != 0.25 || zero != 7 || !slices.Equal(got, codes) {
+		want := float32(7)
+		if g.Table != Integers {
+			want = 0
+		}
+		g.Put(block, codes, 0.25, want)
+		if scale, zero := g.Get(got, block); scale != 0.25 || zero != want || !slices.Equal(got, codes) {
 			t.Errorf("%v: got %v, %v and %v, want %v", g, scale, zero, got, codes)
 		}
 	}
-	if d, ok := (Group{4, 256}).DType(); ok {
+	if d, ok := (Group{4, 256, Integers}).DType(); ok {
 		t.Errorf("groups of 256: got %v, want none", d)
 	}
 }

@@ -185,6 +185,16 @@ func TestScaledGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.want(n, k, s.DecodeRow)
+		if c.kind == ByteF8E4M3 {
+			groups := ceil(k, c.col)
+			codes, scales := make([]uint8, k), make([]float32, groups)
+			l.want(n, k, func(dst []float32, row int) {
+				s.Codes(codes, scales, make([]float32, groups), row)
+				for i, code := range codes {
+					dst[i] = Group{8, 32, TableE4M3}.Value(code, scales[i/c.col], 0)
+				}
+			})
+		}
 	}
 	for name, kind := range map[string]Byte{"e4m3": ByteF8E4M3, "e5m2": ByteF8E5M2} {
 		l := layer{t, f, name}
@@ -198,6 +208,10 @@ func TestScaledGolden(t *testing.T) {
 	s := &Scaled{Byte: ByteInt8, N: 1, K: 2, RowBlock: 1, ColBlock: 2, Weight: []byte{0xff, 5}, Scale: Elems{F16, []byte{0, 0x40}}, Zero: []byte{0xfe}}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
+	}
+	codes, scales, zeros := make([]uint8, 2), make([]float32, 1), make([]float32, 1)
+	if s.Codes(codes, scales, zeros, 0); codes[0] != 127 || codes[1] != 133 || scales[0] != 2 || zeros[0] != 126 {
+		t.Errorf("int8: got codes %v, scales %v and zeros %v", codes, scales, zeros)
 	}
 	got := make([]float32, 2)
 	if s.DecodeRow(got, 0); got[0] != 2 || got[1] != 14 { // 2·(−1+2), 2·(5+2)
@@ -221,6 +235,18 @@ func TestNF4Golden(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.want(n, k, func(dst []float32, row int) { q.Decode(dst, row*k) })
+		if q.Normal() != (name != "fp4") {
+			t.Errorf("%s: the values are nf4's: got %v", name, q.Normal())
+		}
+		if q.Normal() {
+			codes, scales := make([]uint8, k), make([]float32, k/64)
+			l.want(n, k, func(dst []float32, row int) {
+				q.CodesFrom(codes, scales, row*k)
+				for i, code := range codes {
+					dst[i] = Group{4, 64, TableNF4}.Value(code, scales[i/64], 0)
+				}
+			})
+		}
 	}
 }
 

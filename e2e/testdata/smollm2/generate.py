@@ -1,29 +1,39 @@
 """What llama.cpp makes of SmolLM2-135M-Instruct.Q4_1.gguf: greedy continuations of prompts, and the perplexity of an English text.
 
-    generate.py MODEL BIN TEXT            rewrite greedy.json and perplexity.json
+    generate.py MODEL BIN TEXT            rewrite the goldens
     generate.py --check MODEL BIN TEXT    compare with them
-    generate.py --file MODEL BIN          compare the continuations alone: of the same weights in another file
 
 MODEL is what `make models` fetches, BIN the folder of llama.cpp's programs and of greedy (scripts/peers/llamacpp/build.sh; the source in
-node-llama-cpp 3.21.1), TEXT data/corpus/shakespeare.txt.gz, of which the first BYTES bytes are read. Needs Python alone.
+node-llama-cpp 3.21.1), TEXT data/corpus/shakespeare.txt.gz, of which the first BYTES bytes are read. Needs gguf-py (0.19.0) and numpy.
 
-Continuations are of llama.cpp's kernels that take weights as the file has them. It rounds activations to 8 bits, which moves the gap between
-the two largest logits by 0.1 in the median, and in other places on other kernels: with repacked weights its published build continues 99 of
-147 prompts otherwise, or ends, within 64 tokens, often where the gap is above NEAR. So a prompt is here only if llama.cpp agrees with itself for
-64 tokens whether weights are repacked, taken as they are, or widened to float32 first, and if the first two nowhere have a gap below NEAR.
-28 are left; of these loadline, when they were chosen, continued 26 alike, and left the others at gaps of 0.13 and 0.20; they are not among the 20.
+greedy.json: continuations of the prompts with the file's weights widened to float32, keys and values in float32, and attention in separate
+steps: nothing is rounded to fewer bits on the way, so that another implementation can leave them at near ties alone. They go on past the end
+of the text. widened.sha256 is of those weights, tensor after tensor in the order of their names: llama-quantize's, which are gguf-py's.
 
-llama.cpp gives other bits on other CPUs: --check wants tokens to be the same up to a place where two logits nearly tie, and the perplexity
-within 0.3%.
+packed.json: the same tokens with weights as the file has them. Then llama.cpp, as we do, rounds activations to 8 bits, each of its kernel
+sets at other places, which moves logits so far that a greedy continuation says little: it leaves itself often. So tokens are not compared but
+logits, with the tokens of greedy.json given: `gaps` are those between its two likeliest tokens, from weights as they lie; `plain`, `repacked`
+and `between` the root mean squares of how far gaps of these, of repacked weights, and of the one against the other, are off; `alike` how
+many of the tokens are the likeliest with either.
+
+The prompts were fixed, and committed, before any of them was run, and are the same since: what they show was not chosen.
+
+llama.cpp gives other bits on other CPUs: --check wants tokens to be the same up to a place where two logits nearly tie, root mean squares
+within a fifth, and the perplexity within 0.3%.
 """
 
 import gzip
+import hashlib
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import tempfile
+
+import gguf
+import numpy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKENS = 64
@@ -38,43 +48,91 @@ def chat(text):
     return f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
 
 
+# Fixed, for their kinds, before any of them was continued by either side; none has been exchanged since.
 PROMPTS = [
-    "Four score and seven years ago our fathers brought forth,",
-    "Dear Sir or Madam,\n\nI am writing to",
-    "English: dog, French: chien\nEnglish: cat, French: chat\nEnglish: house, French:",
-    "I, II, III, IV, V, VI,",
-    "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,",
-    "100, 99, 98, 97, 96, 95,",
-    "5, 10, 15, 20, 25, 30, 35,",
-    "1/2, 1/3, 1/4, 1/5, 1/6,",
-    "a, b, c, d, e, f, g,",
-    "January 1, January 2, January 3, January 4,",
-    "Chapter 1\nChapter 2\nChapter 3\nChapter 4\n",
-    "import json\n\nwith open(\"config.json\") as f:\n",
-    "import numpy as np\nimport pandas as pd\nimport matplotlib.pyplot as plt\n",
-    "SELECT name, age FROM users WHERE age > 30;\n\nSELECT name, age FROM users WHERE age > 40;\n\nSELECT",
-    "INSERT INTO users (id, name) VALUES (1, 'a');\nINSERT INTO users (id, name) VALUES (2, 'b');\nINSERT",
-    "<ul>\n<li>1</li>\n<li>2</li>\n<li>3</li>\n",
-    "{\"id\": 1, \"name\": \"one\"}\n{\"id\": 2, \"name\": \"two\"}\n{\"id\": 3, \"name\":",
-    chat("What is DNA?"),
-    chat("What is the Pythagorean theorem?"),
-    chat("Count from 1 to 30."),
+    "The old lighthouse keeper climbed the stairs every evening at dusk, and",
+    "The city council voted on Tuesday to",
+    "Photosynthesis is the process by which",
+    "In 1815, after the Battle of Waterloo,",
+    "Shall I compare thee to a winter's night?\n",
+    "\"Where have you been?\" asked Maria.\n\"",
+    "Ingredients for pancakes:\n- 2 cups of flour\n-",
+    "def is_prime(n):\n    ",
+    "#include <stdio.h>\n\nint main(void) {\n",
+    "function debounce(fn, delay) {\n",
+    "{\n  \"name\": \"Alice\",\n  \"age\": 31,\n  \"address\": {",
+    "| Country | Capital |\n|---|---|\n| France | Paris |\n",
+    "Le petit chat est assis sur",
+    "Había una vez un rey que",
+    "Жили-были старик со старухой",
+    "Solve for x: 3x + 7 = 22.\n\nSolution:",
+    chat("Explain why the sky is blue."),
+    chat("Write a short poem about the sea."),
+    chat("How do I boil an egg?"),
+    chat("What are three good habits for students?"),
 ]
+
+
+def digest(model):
+    """The SHA-256 of all weights, widened to float32 by gguf-py, in the order of their names."""
+    h = hashlib.sha256()
+    for t in sorted(gguf.GGUFReader(model).tensors, key=lambda t: t.name):
+        h.update(numpy.ascontiguousarray(gguf.quants.dequantize(t.data, t.tensor_type), dtype="<f4").tobytes())
+    return h.hexdigest()
+
+
+def widen(model, binaries, out):
+    """Writes the file in F32, by llama.cpp, and returns the digest of its weights, which are gguf-py's of the file itself."""
+    command = [os.path.join(binaries, "llama-quantize"), "--allow-requantize", model, out, "F32"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    if {t.tensor_type for t in gguf.GGUFReader(out).tensors} != {gguf.GGMLQuantizationType.F32}:
+        sys.exit("llama-quantize: not all is F32")
+    want, got = digest(model), digest(out)
+    if got != want:
+        sys.exit(f"llama-quantize widens to weights {got}, gguf-py to {want}")
+    return got
+
+
+def run(model, binaries, kernels, forced=()):
+    """What greedy prints, four lists of numbers for each prompt."""
+    with tempfile.NamedTemporaryFile("w") as f:
+        for row in forced:
+            f.write(" ".join(map(str, row["tokens"])) + "\n" + " ".join(map(str, row["seconds"])) + "\n")
+        f.flush()
+        command = [os.path.join(binaries, "greedy"), model, str(TOKENS), "1", kernels] + [f.name] * bool(forced)
+        stdin = b"\0".join(p.encode() for p in PROMPTS)
+        lines = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+    if len(lines) != 4 * len(PROMPTS):
+        sys.exit(f"greedy: got {len(lines)} lines, want {4 * len(PROMPTS)}")
+    numbers = [[float(x) if k % 4 == 3 else int(x) for x in line.split()] for k, line in enumerate(lines)]
+    return [numbers[k : k + 4] for k in range(0, len(lines), 4)]
 
 
 def greedy(model, binaries):
     """The prompts' continuations, as greedy.json has them."""
-    stdin = b"\0".join(p.encode() for p in PROMPTS)
-    command = [os.path.join(binaries, "greedy"), model, str(TOKENS), "f16", "1", "plain"]
-    lines = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
-    if len(lines) != 4 * len(PROMPTS):
-        sys.exit(f"greedy: got {len(lines)} lines, want {4 * len(PROMPTS)}")
-    rows = []
-    for i, prompt in enumerate(PROMPTS):
-        ids, tokens, seconds = ([int(x) for x in line.split()] for line in lines[4 * i : 4 * i + 3])
-        gaps = [float(x) for x in lines[4 * i + 3].split()]
-        rows.append({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, "seconds": seconds, "gaps": gaps})
-    return rows
+    keys = ("prompt", "prompt_ids", "tokens", "seconds", "gaps")
+    return [dict(zip(keys, (prompt, *lists), strict=True)) for prompt, lists in zip(PROMPTS, run(model, binaries, "plain"), strict=True)]
+
+
+def packed(model, binaries, rows):
+    """The tokens of rows with weights as the file has them, as packed.json has it."""
+    plain, repacked = run(model, binaries, "plain", rows), run(model, binaries, "repacked", rows)
+
+    def off(a, b):
+        squares = [(x - y) ** 2 for p, q in zip(a, b, strict=True) for x, y in zip(p, q, strict=True)]
+        return round(math.sqrt(sum(squares) / len(squares)), 4)
+
+    def alike(side):
+        return sum(x == y for r, s in zip(rows, side, strict=True) for x, y in zip(r["tokens"], s[1], strict=True))
+
+    wide, gaps, other = [r["gaps"] for r in rows], [s[3] for s in plain], [s[3] for s in repacked]
+    return {
+        "plain": off(gaps, wide),
+        "repacked": off(other, wide),
+        "between": off(gaps, other),
+        "alike": [alike(plain), alike(repacked)],
+        "gaps": gaps,
+    }
 
 
 def perplexity(model, binaries, text):
@@ -101,7 +159,7 @@ def write(name, text):
 
 def read(name):
     with open(os.path.join(HERE, name), encoding="utf-8") as f:
-        return json.load(f)
+        return f.read()
 
 
 def differences(rows, want):
@@ -116,36 +174,46 @@ def differences(rows, want):
             yield f"{'DIFFERS' if bad else 'near tie'}  token {at} of {w['prompt']!r}: a gap of {w['gaps'][at]}", bad
 
 
-def judge(rows):
-    """Prints the differences to greedy.json, and returns 1 if one of them may not be."""
-    found = list(differences(rows, read("greedy.json")))
-    for line, _ in found:
+def check(widened, rows, pack, ppl):
+    """Prints the differences to the goldens and returns whether one of them may not be."""
+    bad = widened != read("widened.sha256").strip()
+    if bad:
+        print("DIFFERS  widened.sha256")
+    found = list(differences(rows, json.loads(read("greedy.json"))))
+    for line, worse in found:
         print(line)
+        bad |= worse
     print(f"{len(rows) - len(found)} of {len(rows)} continuations the same")
-    return int(any(bad for _, bad in found))
+    want = json.loads(read("packed.json"))
+    for name in ("plain", "repacked", "between"):
+        print(f"{name}: gaps are off by {pack[name]}, committed {want[name]}")
+        bad |= not want[name] / 1.2 <= pack[name] <= want[name] * 1.2
+    print(f"tokens alike {pack['alike']}, committed {want['alike']}")
+    want = json.loads(read("perplexity.json"))
+    ratio = ppl["perplexity"] / want["perplexity"]
+    print(f"perplexity {ppl['perplexity']}, committed {want['perplexity']}: {100 * (ratio - 1):+.3f}%")
+    return bad or abs(ratio - 1) > 0.003 or ppl["tokens"] != want["tokens"]
 
 
 def main():
-    if sys.argv[1] == "--file":
-        sys.exit(judge(greedy(*sys.argv[2:4])))
-    check = sys.argv[1] == "--check"
-    model, binaries, text = sys.argv[1 + check : 4 + check]
-    rows = greedy(model, binaries)
+    checking = sys.argv[1] == "--check"
+    model, binaries, text = sys.argv[1 + checking : 4 + checking]
+    with tempfile.TemporaryDirectory() as folder:
+        wide = os.path.join(folder, "f32.gguf")
+        widened = widen(model, binaries, wide)
+        rows = greedy(wide, binaries)
+    pack = packed(model, binaries, rows)
     ppl = perplexity(model, binaries, text)
-    if not check:
-        short = [r["prompt"] for r in rows if len(r["tokens"]) < TOKENS]
-        if short:
-            sys.exit(f"these end before {TOKENS} tokens: {short}")
-        write("greedy.json", "[\n" + ",\n".join(compact(r) for r in rows) + "\n]")
-        write("perplexity.json", compact(ppl))
+    if checking:
+        if check(widened, rows, pack, ppl):
+            sys.exit("DIFFERS  e2e/testdata/smollm2")
+        print("same     e2e/testdata/smollm2")
         return
-    bad = judge(rows)
-    want = read("perplexity.json")
-    ratio = ppl["perplexity"] / want["perplexity"]
-    print(f"perplexity {ppl['perplexity']}, committed {want['perplexity']}: {100 * (ratio - 1):+.3f}%")
-    if bad or abs(ratio - 1) > 0.003 or ppl["tokens"] != want["tokens"]:
-        sys.exit("DIFFERS  e2e/testdata/smollm2")
-    print("same     e2e/testdata/smollm2")
+    write("greedy.json", "[\n" + ",\n".join(compact(r) for r in rows) + "\n]")
+    write("packed.json", compact(pack))
+    write("perplexity.json", compact(ppl))
+    write("widened.sha256", widened)
 
 
-main()
+if __name__ == "__main__":
+    main()

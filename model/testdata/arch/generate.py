@@ -47,6 +47,7 @@ MODELS = {
     "qwen2": ("qwen2", BASE | dict(tie_word_embeddings=True, rope_parameters=rope("default", rope_theta=1e6), use_sliding_window=True, sliding_window=6, max_window_layers=1), 8),
     "qwen3": ("qwen3", BASE | dict(head_dim=16, rope_parameters=rope("default", rope_theta=1e6)), 9),
     "qwen3_moe": ("qwen3_moe", MIXTURE | dict(head_dim=8, moe_intermediate_size=16, num_experts=4, norm_topk_prob=True, mlp_only_layers=[1]), 10),
+    "qwen3_moe_share": ("qwen3_moe", MIXTURE | dict(num_hidden_layers=1, head_dim=8, moe_intermediate_size=16, num_experts=5, norm_topk_prob=False), 17),
     "phi3": ("phi3", BASE | dict(sliding_window=15, rope_parameters=rope("default")), 11),
     "phi3_long": ("phi3", ONE | dict(num_attention_heads=2, num_key_value_heads=1, original_max_position_embeddings=16, rope_parameters=rope(
         "longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5], long_factor=[1.0, 1.5, 2.0, 3.0, 5.0, 8.0])), 12),

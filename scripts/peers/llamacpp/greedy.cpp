@@ -1,13 +1,17 @@
 // Continues prompts greedily with llama.cpp and tells how near each choice was.
 //
-//	greedy MODEL TOKENS [KV [THREADS [plain]]] <PROMPTS
+//	greedy MODEL TOKENS THREADS plain|repacked [FORCED] <PROMPTS
 //
-// PROMPTS are separated by zero bytes. KV is f16 (llama.cpp's own choice, the default) or f32; plain leaves weights as the file has them, which chooses
-// other kernels. Of each prompt it prints four lines of numbers: its tokens; the new ones, TOKENS or up to the first that ends the text;
-// the token that came second in each place; and by how much its logit was less.
+// PROMPTS are separated by zero bytes. Keys and values are f32, and attention is not fused, which would round some of them: nothing is narrower than the
+// weights make it. plain leaves weights as the file has them, which chooses other kernels than repacked. Of each prompt it prints four lines of numbers: its
+// tokens; TOKENS new ones, past the end of the text too; the token that came second in each place; and by how much its logit was less.
+//
+// FORCED is a file with two lines of TOKENS tokens for each prompt: those that are taken in the place of the likeliest ones, and others. Then the fourth
+// line is by how much the others' logits are less than theirs.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -36,19 +40,30 @@ template <class T> static void print(const char * format, const std::vector<T> &
     putchar('\n');
 }
 
-int main(int argc, char ** argv) {
-    if (argc < 3) {
-        fail("want MODEL TOKENS [KV [THREADS [plain]]]");
+static std::vector<llama_token> read(std::istream & in, int n) {
+    std::vector<llama_token> tokens(n);
+    for (llama_token & t : tokens) {
+        if (!(in >> t)) {
+            fail("FORCED has too few tokens");
+        }
     }
-    const int  want    = atoi(argv[2]);
-    const bool single  = argc > 3 && strcmp(argv[3], "f32") == 0;
-    const int  threads = argc > 4 ? atoi(argv[4]) : 1;
+    return tokens;
+}
+
+int main(int argc, char ** argv) {
+    if (argc < 5) {
+        fail("want MODEL TOKENS THREADS plain|repacked [FORCED]");
+    }
+    const int     want    = atoi(argv[2]);
+    const int     threads = atoi(argv[3]);
+    const bool    force   = argc > 5;
+    std::ifstream given(force ? argv[5] : "/dev/null");
 
     llama_log_set(quiet, nullptr);
     ggml_backend_load_all();
 
     llama_model_params mp = llama_model_default_params();
-    mp.use_extra_bufts    = argc <= 5 || strcmp(argv[5], "plain") != 0;
+    mp.use_extra_bufts    = strcmp(argv[4], "plain") != 0;
     llama_model * model   = llama_model_load_from_file(argv[1], mp);
     if (model == nullptr) {
         fail("cannot load the model");
@@ -59,10 +74,9 @@ int main(int argc, char ** argv) {
     cp.n_ctx                = 4096;
     cp.n_threads            = threads;
     cp.n_threads_batch      = threads;
-    if (single) {
-        cp.type_k = GGML_TYPE_F32;
-        cp.type_v = GGML_TYPE_F32;
-    }
+    cp.type_k               = GGML_TYPE_F32;
+    cp.type_v               = GGML_TYPE_F32;
+    cp.flash_attn_type      = LLAMA_FLASH_ATTN_TYPE_DISABLED;
     llama_context * ctx = llama_init_from_model(model, cp);
     if (ctx == nullptr) {
         fail("cannot make a context");
@@ -80,18 +94,22 @@ int main(int argc, char ** argv) {
         }
         prompt.resize(n);
 
-        std::vector<llama_token> tokens, seconds;
+        std::vector<llama_token> tokens, seconds, forced, others;
         std::vector<float>       gaps;
+        if (force) {
+            forced = read(given, want);
+            others = read(given, want);
+        }
         llama_memory_clear(llama_get_memory(ctx), true);
         llama_batch batch = llama_batch_get_one(prompt.data(), prompt.size());
-        llama_token best  = 0;
+        llama_token next  = 0;
         for (int i = 0; i < want; i++) {
             if (llama_decode(ctx, batch) != 0) {
                 fail("cannot decode");
             }
             const float * logits = llama_get_logits_ith(ctx, -1);
-            best                 = logits[1] > logits[0] ? 1 : 0;
-            llama_token second   = 1 - best;
+            llama_token   best   = logits[1] > logits[0] ? 1 : 0;
+            llama_token   second = 1 - best;
             for (int k = 2; k < llama_vocab_n_tokens(vocab); k++) {
                 if (logits[k] > logits[best]) {
                     second = best;
@@ -102,11 +120,9 @@ int main(int argc, char ** argv) {
             }
             tokens.push_back(best);
             seconds.push_back(second);
-            gaps.push_back(logits[best] - logits[second]);
-            if (llama_vocab_is_eog(vocab, best)) {
-                break;
-            }
-            batch = llama_batch_get_one(&best, 1);
+            next = force ? forced[i] : best;
+            gaps.push_back(logits[next] - logits[force ? others[i] : second]);
+            batch = llama_batch_get_one(&next, 1);
         }
         print("%d", prompt);
         print("%d", tokens);

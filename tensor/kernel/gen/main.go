@@ -36,13 +36,21 @@ var mask = y[15]
 func wide() bool { return lanes == 16 }
 
 func main() {
-	name := flag.String("set", "avx2", "avx2, avx512 or amx; quant512, quant2 or quantamx for the quantised products of a set")
+	name := flag.String("set", "avx2", "avx2, avx512 or amx; quant512, quant2 or quantamx for the quantised products of a set, turn for their panels; table2 for what widens codes of tables")
 	part := flag.String("part", "", "flash alone, or all but it")
 	flag.Parse()
 	ConstraintExpr("amd64,!purego")
 	switch *name {
+	case "turn":
+		turns()
+		Generate()
+		return
 	case "quant512", "quant2":
 		quantised(*name == "quant512")
+		Generate()
+		return
+	case "table2":
+		codesOfTables()
 		Generate()
 		return
 	case "quantamx":

@@ -11,10 +11,7 @@ const unpackedCodes = 512
 
 // unpackedBytes is what a group takes.
 func unpackedBytes(g group512) int {
-	parts, n := 1, unpackedCodes
-	if g.halves {
-		parts = 2
-	}
+	parts, n := g.parts(), unpackedCodes
 	n += 64 * parts
 	if g.min != 0 {
 		n += 64 * parts
@@ -28,10 +25,12 @@ func quantAMX() {
 	for _, f := range quantFormats {
 		newQuant512(f, 0)
 	}
-	quantNear()
 	for _, halves := range []bool{false, true} {
 		for _, min := range []int{0, 1} {
 			quantTiles(group512{halves: halves, min: min})
+			if !halves || min != 0 {
+				quantNear(group512{halves: halves, min: min})
+			}
 		}
 	}
 }
@@ -45,10 +44,7 @@ func (q *quant512) unpack(g group512) {
 		}
 		VMOVDQU64(z[j], mem(q.a, 64*j))
 	}
-	parts, at := 1, unpackedCodes
-	if g.halves {
-		parts = 2
-	}
+	parts, at := g.parts(), unpackedCodes
 	for p := range parts {
 		VMOVUPS(z[scale512+p], mem(q.a, at))
 		at += 64
@@ -86,31 +82,83 @@ func zeroPoint(format string) uint32 {
 	return 0
 }
 
-// quantNear emits what copies so many groups of 16 rows, lda bytes apart, as quantTiles takes them: the same group of all rows together. Rows
-// whose distance is a power of two would share a set of the nearest cache.
-func quantNear() {
-	fn("quantNear", "func(groups int, a *byte, lda int, out *byte)")
-	a, lda, out, n, from, to, rows := reg.RSI, reg.RCX, reg.RDI, reg.RAX, reg.RBX, reg.RDX, reg.R8
+// A group of 16 rows of activations as quantTiles takes it: codes, then scales, then what minima multiply, all rows of each together.
+const (
+	nearScale = 512
+	nearSum   = 576
+	nearBytes = 704
+)
+
+// quantNear emits what copies so many groups of 16 rows, lda bytes apart, into that form. As they lie, rows whose distance is a power of two
+// would share a set of the nearest cache.
+func quantNear(g group512) {
+	fn("quantNear"+g.suffix(), "func(groups int, a *byte, lda int, out *byte)")
+	a, lda, out, n, from, to, rows, scales, t := reg.RSI, reg.RCX, reg.RDI, reg.RAX, reg.RBX, reg.RDX, reg.R8, reg.R9, reg.R10
 	Load(Param("a"), a)
 	Load(Param("lda"), lda)
 	Load(Param("out"), out)
+	LEAQ(mem(out, nearScale), scales)
 	MOVQ(U32(16), rows)
 	Label("row")
 	Load(Param("groups"), n)
 	MOVQ(a, from)
 	MOVQ(out, to)
 	Label("group")
-	VMOVDQU64(mem(from, 0), z[0])
-	VMOVDQU64(z[0], mem(to, 0))
+	VMOVDQU(mem(from, 0), y[0])
+	VMOVDQU(y[0], mem(to, 0))
 	ADDQ(I32(groupBytes), from)
-	ADDQ(I32(16*groupBytes), to)
+	ADDQ(I32(nearBytes), to)
 	DECQ(n)
 	JNE(LabelRef("group"))
+	Load(Param("groups"), n)
+	MOVQ(a, from)
+	MOVQ(scales, to)
+	Label("scale")
+	MOVL(mem(from, groupScale), t.As32())
+	MOVL(t.As32(), mem(to, 0))
+	for p := range g.parts() {
+		if g.min != 0 {
+			MOVL(mem(from, g.sum()+4*p), t.As32())
+			MOVL(t.As32(), mem(to, nearSum-nearScale+64*p))
+		}
+	}
+	ADDQ(I32(groupBytes), from)
+	ADDQ(I32(nearBytes), to)
+	DECQ(n)
+	JNE(LabelRef("scale"))
 	ADDQ(lda, a)
-	ADDQ(I32(groupBytes), out)
+	ADDQ(I32(32), out)
+	ADDQ(Imm(4), scales)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	ret()
+}
+
+// suffix is what sets a kernel's name apart.
+func (g group512) suffix() (s string) {
+	if g.halves {
+		s += "Halves"
+	}
+	if g.min != 0 {
+		s += "Min"
+	}
+	return s
+}
+
+// parts is how many scales there are.
+func (g group512) parts() int {
+	if g.halves {
+		return 2
+	}
+	return 1
+}
+
+// sum is where a group has what the first minimum multiplies.
+func (g group512) sum() int {
+	if g.halves {
+		return groupSums
+	}
+	return groupSum
 }
 
 // quantTiles emits the product of 16 rows of activations as quantNear laid them with groups of unpacked panels, skip bytes between them: C,
@@ -118,20 +166,10 @@ func quantNear() {
 // scaled as the kernels of single rows do. buf takes the tiles of sums of two groups: those of the next are made first, since what a tile
 // stored can't be read before it is in the cache. One group after the last is read, and not used.
 func quantTiles(g group512) {
-	name := "quantTiles"
-	if g.halves {
-		name += "Halves"
-	}
-	if g.min != 0 {
-		name += "Min"
-	}
-	fn(name, "func(config *[64]byte, panels, groups int, a, b *byte, skip int, c *float32, ldc, last int, acc bool, buf *int32)")
+	fn("quantTiles"+g.suffix(), "func(config *[64]byte, panels, groups int, a, b *byte, skip int, c *float32, ldc, last int, acc bool, buf *int32)")
 	const aTile, bTile = 4, 6
-	parts, sum := 1, groupSum
-	if g.halves {
-		parts, sum = 2, groupSums
-	}
-	groups, buf, b, line, a, c, panels, t, before, nextA, nextB := reg.RAX, reg.RBX, reg.RDX, reg.RDI, reg.RSI, reg.R13, reg.R15, reg.R14, reg.R8, reg.R9, reg.R10
+	parts := g.parts()
+	groups, buf, b, line, a, c, panels, t, before, nextA, nextB, aLine := reg.RAX, reg.RBX, reg.RDX, reg.RDI, reg.RSI, reg.R13, reg.R15, reg.R14, reg.R8, reg.R9, reg.R10, reg.R11
 	Load(Param("config"), line)
 	ldtilecfg(line)
 	Load(Param("panels"), panels)
@@ -140,6 +178,7 @@ func quantTiles(g group512) {
 	Load(Param("buf"), buf)
 	LEAQ(mem(buf, 1024*parts), before)
 	MOVQ(U32(64), line)
+	MOVQ(U32(32), aLine)
 	KXNORW(reg.K1, reg.K1, reg.K1)
 	Label("panel")
 	CMPQ(panels, Imm(1))
@@ -169,10 +208,10 @@ func quantTiles(g group512) {
 	Label("fresh")
 	Load(Param("groups"), groups)
 	tiles := func(ahead int) {
-		LEAQ(mem(a, ahead*16*groupBytes), nextA)
+		LEAQ(mem(a, ahead*nearBytes), nextA)
 		LEAQ(mem(b, ahead*unpackedBytes(g)), nextB)
 		for p := range parts {
-			tileLoad(aTile+p, nextA, line, byte(16*p))
+			tileLoad(aTile+p, nextA, aLine, byte(16*p))
 			if p > 0 {
 				ADDQ(I32(256), nextB)
 			}
@@ -180,16 +219,15 @@ func quantTiles(g group512) {
 			tileZero(p)
 			tileDotBytes(p, aTile+p, bTile+p)
 		}
-		for p := range parts {
-			if p > 0 {
-				LEAQ(mem(buf, 1024*p), nextA)
-				tileStore(p, nextA, line, 0)
-			} else {
-				tileStore(p, buf, line, 0)
-			}
-		}
+	}
+	store := func(p int) {
+		LEAQ(mem(buf, 1024*p), nextA)
+		tileStore(p, nextA, line, 0)
 	}
 	tiles(0)
+	for p := range parts {
+		store(p)
+	}
 	Label("loop")
 	XCHGQ(buf, before)
 	tiles(1)
@@ -210,16 +248,18 @@ func quantTiles(g group512) {
 		for r := range 16 {
 			s, x := z[free+n%12], z[free+(n+1)%12]
 			n += 2
-			row := groupBytes * r
-			VMULPS_BCST(mem(a, row+groupScale), z[scale+p], s)
+			VMULPS_BCST(mem(a, nearScale+4*r), z[scale+p], s)
 			VCVTDQ2PS(mem(before, 1024*p+64*r), x)
 			VFMADD231PS(s, x, z[r])
+			if r == 7 {
+				store(p)
+			}
 			if g.min != 0 {
-				VFMADD231PS_BCST(mem(a, row+sum+4*p), z[min+p], z[r])
+				VFMADD231PS_BCST(mem(a, nearSum+64*p+4*r), z[min+p], z[r])
 			}
 		}
 	}
-	ADDQ(I32(16*groupBytes), a)
+	ADDQ(I32(nearBytes), a)
 	ADDQ(I32(uint32(unpackedBytes(g))), b)
 	DECQ(groups)
 	JNE(LabelRef("loop"))

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"loadline/data/corpus"
+	"loadline/mem"
+)
+
+// textFile writes the beginning of the corpus to a file.
+func textFile(t *testing.T, n int) string {
+	t.Helper()
+	p := make([]byte, n)
+	if _, err := io.ReadFull(corpus.Text(), p); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(path, p, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Training begins with a GGUF file's weights, widened, and what it writes is run by the verbs that run models.
+func TestTrainFromGGUF(t *testing.T) {
+	dir, text := t.TempDir(), textFile(t, 32<<10)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	shape := []string{"--batch", "2", "--seq", "64"}
+	train := func(out string, args ...string) (d document) {
+		t.Helper()
+		command(t, &d, slices.Concat([]string{"train", "--out", path(out)}, shape, args)...)
+		if d.Ledger != d.Predicted || d.RSS > d.Predicted {
+			t.Errorf("train %v: promised %v, ledger %v, RSS %v", args, d.Predicted, d.Ledger, d.RSS)
+		}
+		return d
+	}
+	train("first", "--preset", "llama-tiny", "--steps", "5")
+	command(t, &struct{}{}, "convert", path("first"), path("q8_0.gguf"), "--to", "gguf", "--type", "q8_0")
+	command(t, &struct{}{}, "convert", path("q8_0.gguf"), path("wide.gguf"), "--to", "gguf", "--type", "f32")
+
+	// A step that is too small to change a weight leaves what was widened.
+	train("still", "--model", path("q8_0.gguf"), "--steps", "1", "--lr", "1e-30")
+	tuned := train("tuned", "--model", path("q8_0.gguf"), "--steps", "20", "--lr", "1e-3", "--warmup", "2")
+
+	type result struct {
+		tokens     []int32
+		perplexity float64
+	}
+	measure := func(model string) (r result) {
+		t.Helper()
+		var g struct {
+			TokenIDs []int32   `json:"token_ids"`
+			Ledger   mem.Bytes `json:"ledger_peak_bytes"`
+			Promise  mem.Bytes `json:"predicted_peak_bytes"`
+		}
+		command(t, &g, "generate", "--model", path(model), "--prompt", "To be, or not", "--max-tokens", "24", "--temperature", "0", "--ignore-eos")
+		if len(g.TokenIDs) != 24 || g.Ledger != g.Promise {
+			t.Errorf("generate with %s: got %d tokens, promised %v, ledger %v", model, len(g.TokenIDs), g.Promise, g.Ledger)
+		}
+		var e struct {
+			Perplexity float64 `json:"perplexity"`
+		}
+		command(t, &e, "eval", "--perplexity", "--model", path(model), "--data", text, "--context", "64", "--windows", "16")
+		return result{g.TokenIDs, e.Perplexity}
+	}
+	wide, still, after := measure("wide.gguf"), measure("still"), measure("tuned")
+	if !slices.Equal(still.tokens, wide.tokens) || math.Abs(still.perplexity/wide.perplexity-1) > 1e-9 {
+		t.Errorf("after a step of no size: got %v, want the widened weights' %v", still, wide)
+	}
+	if !(after.perplexity < 0.9*wide.perplexity) {
+		t.Errorf("after %d steps: perplexity %v, before %v", len(tuned.Losses), after.perplexity, wide.perplexity)
+	}
+	var i struct {
+		Parameters int64 `json:"parameters"`
+		Types      []struct {
+			Type string `json:"type"`
+		} `json:"types"`
+		Tokenizer *struct {
+			Tokens int `json:"tokens"`
+		} `json:"tokenizer"`
+	}
+	command(t, &i, "inspect", path("tuned"))
+	if i.Parameters == 0 || len(i.Types) != 1 || i.Types[0].Type != "F32" || i.Tokenizer == nil || i.Tokenizer.Tokens == 0 {
+		t.Errorf("inspect: got %+v, want parameters in F32 alone and a tokenizer", i)
+	}
+}
