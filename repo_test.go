@@ -75,6 +75,7 @@ var rules = map[string]func(*tree) []string{
 	"gofmt":        gofmt,
 	"words":        words,
 	"architecture": architecture,
+	"safety":       safety,
 }
 
 func TestRepo(t *testing.T) {
@@ -189,6 +190,14 @@ func TestRules(t *testing.T) {
 		{"pure", files{"compile/a.go": pkg("compile", `import "loadline/mem/arena"; var _ = arena.Round`)}, ""},
 		{"pure", files{"graph/a.go": pkg("graph", `import "loadline/mem/tier"`)}, "imports mem/tier, which is not pure"},
 		{"pure", files{"mem/tier/a.go": pkg("tier", `import "os"`)}, ""},
+
+		{"safety", files{"a.md": "`p.TestA`", "p/a_test.go": "package p\nfunc TestA() {}"}, ""},
+		{"safety", files{"a.md": "`p.TestB`", "p/a_test.go": "package p\nfunc TestA() {}"}, "names the test p.TestB"},
+		{"safety", files{"serve/a_test.go": "package serve\nfunc FuzzA() {}"}, "80-fuzz.sh: lacks serve.FuzzA"},
+		{"safety", files{"serve/a_test.go": "package serve\nfunc FuzzA() {}", "80-fuzz.sh": "\t\"x ./serve FuzzA\"\n"}, ""},
+		{"safety", files{"80-fuzz.sh": "\t\"x ./serve FuzzA\"\n"}, "names the test serve.FuzzA"},
+		{"safety", files{"docs/safety.md": "CVE-2024-1"}, "which no test names"},
+		{"safety", files{"p/a_test.go": "package p\n// CVE-2024-1\n"}, "lacks CVE-2024-1"},
 
 		{"memory", files{"p/a.go": head + "func f(n int) []float32 { return make([]float32, n) }"}, "make([]float32, n)"},
 		{"memory", files{"p/a.go": head + "func f(n int) []float32 { return make([]float32, n) } //mem:ok small"}, ""},

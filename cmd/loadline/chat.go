@@ -140,15 +140,18 @@ func (x *chatting) prepare(limit mem.Bytes) (err error) {
 		return err
 	}
 	x.conv = conversation{tok: x.tok, system: x.chatFlags.system}
-	text, ok := x.model.Template()
+	text, wrong := x.model.ReadTemplate()
 	if x.chatFlags.template != "" {
 		p, err := regular.ReadAll(x.chatFlags.template, maxTemplateFile)
 		if err != nil {
 			return fmt.Errorf("--chat-template: %w", err)
 		}
-		text, ok = string(p), true
+		text, wrong = string(p), nil
 	}
-	if !ok {
+	if wrong != nil {
+		return advise(wrong, "mend that file, or --chat-template FILE")
+	}
+	if text == "" {
 		return advise(fmt.Errorf("%s has no chat template", x.model.Path), "loadline generate goes on from a text; or --chat-template FILE")
 	}
 	if x.conv.template, err = chat.Parse(text); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -87,8 +88,11 @@ type inspectTraining struct {
 func (a *app) inspect(path string) error {
 	path = cachedModel(path)
 	s, err := os.Stat(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return usage("check the path", "%s: there is no such file or directory", path)
+	}
+	if err != nil {
+		return err
 	}
 	d := &inspectDocument{Path: path, Files: []string{}, Types: []inspectType{}, Tensors: []inspectTensor{}, Metadata: map[string]string{}}
 	if s.IsDir() {

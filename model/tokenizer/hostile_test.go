@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -264,5 +265,31 @@ func TestNormalizersAreBounded(t *testing.T) {
 	file := `{"normalizer":{"type":"Sequence","normalizers":[` + strings.TrimSuffix(steps, ",") + `]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`
 	if _, err := Parse(strings.NewReader(file)); err == nil || !strings.Contains(err.Error(), "normalizers") {
 		t.Errorf("twelve steps of ten: %v", err)
+	}
+}
+
+// TestEncodeStaysInItsSlice gives a slice that ends before the tokens do: what lies behind it in memory stays as it was.
+func TestEncodeStaysInItsSlice(t *testing.T) {
+	tok, err := Load("testdata/trained.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("To be, or not to be. "), 100)
+	memory := make([]int32, 64)
+	for i := range memory {
+		memory[i] = -7
+	}
+	got := tok.AppendEncode(memory[:2:4], text)
+	if want := tok.AppendEncode(nil, text); len(want) < 500 || !slices.Equal(got[2:], want) {
+		t.Errorf("got %d tokens, want %d, the same as without a slice", len(got)-2, len(want))
+	}
+	for i, v := range memory[4:] {
+		if v != -7 {
+			t.Fatalf("memory behind the slice has %d at %d", v, i)
+		}
+	}
+	back := make([]byte, 32)
+	if text := tok.NewDecoder().Append(back[:0:4], got[2]); len(text) > 4 && !bytes.Equal(back[4:], make([]byte, 28)) {
+		t.Error("memory behind the text is changed")
 	}
 }

@@ -111,29 +111,48 @@ func (m *Model) Tokenizer(limit mem.Bytes) (*tokenizer.Tokenizer, error) {
 
 // Template is the chat template, if there is one.
 func (m *Model) Template() (string, bool) {
+	text, err := m.ReadTemplate()
+	return text, err == nil && text != ""
+}
+
+// ReadTemplate is Template, and says what is wrong with files that are there and cannot be read. Without a template it gives none and no error.
+func (m *Model) ReadTemplate() (string, error) {
 	if m.GGUF() {
-		if f, err := gguf.Open(m.Path); err == nil {
-			defer f.Close() // read only
-			text, ok := f.Meta().Text("tokenizer.chat_template")
-			return text, ok && len(text) <= maxTemplateBytes
+		f, err := gguf.Open(m.Path)
+		if err != nil {
+			return "", fmt.Errorf("weights: %w", err)
 		}
-		return "", false
+		defer f.Close() // read only
+		text, _ := f.Meta().Text("tokenizer.chat_template")
+		if len(text) > maxTemplateBytes {
+			return "", fmt.Errorf("weights: the chat template has %d bytes, want at most %d (in %s)", len(text), maxTemplateBytes, m.Path)
+		}
+		return text, nil
 	}
+	var wrong error
 	if text, err := regular.ReadAll(filepath.Join(m.Path, templateName), maxTemplateBytes); err == nil {
-		return string(text), true
+		return string(text), nil
+	} else if exists(filepath.Join(m.Path, templateName)) {
+		wrong = err
 	}
 	for _, name := range []string{tokenizerConfigName, templateJSONName} {
 		var c struct {
 			Template json.RawMessage `json:"chat_template"`
 		}
-		if m.readJSON(name, &c) != nil {
+		if err := m.readJSON(name, &c); err != nil {
+			if wrong == nil && exists(filepath.Join(m.Path, name)) {
+				wrong = err
+			}
 			continue
 		}
 		if text, ok := template(c.Template); ok {
-			return text, true
+			return text, nil
 		}
 	}
-	return "", false
+	if wrong != nil {
+		return "", fmt.Errorf("weights: chat template: %w", wrong)
+	}
+	return "", nil
 }
 
 // template is a chat_template: a text, or a list of named ones, of which it takes the one called default.
@@ -159,7 +178,10 @@ func (m *Model) readJSON(name string, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, into)
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // Special is the texts of bos_token, eos_token, unk_token and pad_token, as far as there are any: what chat templates are given.

@@ -172,8 +172,12 @@ func newest(run string) (dir string, ok bool) {
 	return dir, ok
 }
 
-// IsGGUF tells whether a file begins as a GGUF file does. What is wrong with one that cannot be read, whoever reads it next says.
+// IsGGUF tells whether a file begins as a GGUF file does or is named as one. What is wrong with one that cannot be read, whoever reads
+// it next says.
 func IsGGUF(path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".gguf") {
+		return true
+	}
 	f, err := regular.Open(path)
 	if err != nil {
 		return false
@@ -184,8 +188,9 @@ func IsGGUF(path string) bool {
 	return err == nil && string(p[:]) == "GGUF"
 }
 
+// exists tells whether a name is there; where it leads nowhere, as links do into a cache that was emptied, opening it says so.
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Lstat(path)
 	return err == nil
 }
 

@@ -2,7 +2,7 @@
 # Fuzzes the parsers of files that are not trusted: scripts/peers/80-fuzz.sh [MINUTES [TARGET...]]. MINUTES, 10 unless said otherwise, is for
 # each of the five kinds (gguf, safetensors, tokenizer, config, template) and is shared by the targets of a kind. TARGET is a kind or the name
 # of a target. FUZZ_PARALLEL is the number of workers, as many as cores if unset. Prints a table, and exits 1 where something was found: the
-# input lies in testdata/fuzz of its package, where go test runs it from then on.
+# input lies in testdata/fuzz of its package, where go test runs it from then on; and where a target had no time to try anything new.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -26,7 +26,7 @@ if [[ ! $minutes =~ ^[0-9]+$ || $minutes == 0 ]]; then
 	exit 2
 fi
 for want in "$@"; do
-	if [[ " ${targets[*]} " != *" $want "* ]]; then
+	if [[ $want == ./* || " ${targets[*]} " != *" $want "* ]]; then
 		echo "80-fuzz.sh: no target $want, want one of: ${targets[*]}" >&2
 		exit 2
 	fi
@@ -56,12 +56,16 @@ for row in "${targets[@]}"; do
 	seconds=$((minutes * 60 / share))
 	log=$work/$name.log
 	result=nothing
-	CGO_ENABLED=0 go test -run '^$' -fuzz "^$name\$" -fuzztime "${seconds}s" -parallel "$workers" "$dir" >"$log" 2>&1 || result=FOUND
+	CGO_ENABLED=0 go test -run '^$' -fuzz "^$name\$" -fuzztime "${seconds}s" -fuzzminimizetime 10s -parallel "$workers" "$dir" >"$log" 2>&1 || result=FOUND
 	if [[ $result == FOUND ]]; then
 		found=1
 		tail -40 "$log"
 	fi
-	last=$(grep -o 'execs: [0-9]*.*' "$log" | tail -1 || true)
+	if [[ $result == nothing ]] && ! grep -aq 'execs: [1-9]' "$log"; then
+		result="NOT BEGUN: the inputs that are kept took all of the time"
+		found=1
+	fi
+	last=$(grep -ao 'execs: [0-9]*.*' "$log" | tail -1 || true)
 	execs=$(sed -n 's/^execs: \([0-9]*\).*/\1/p' <<<"$last")
 	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")
 	total=$(sed -n 's/.*(total: \([0-9]*\)).*/\1/p' <<<"$last")

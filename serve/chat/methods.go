@@ -32,8 +32,11 @@ func intArg(e *evaluator, args []any, i int, named *dict, name string, usual int
 		return usual, nil
 	}
 	_, n, isInt, ok := number(v)
-	if !ok || !isInt || n > maxBytes || n < -maxBytes {
+	if !ok || !isInt {
 		return 0, e.fail("argument %s is no whole number", name)
+	}
+	if n > maxBytes || n < -maxBytes {
+		return 0, e.fail("argument %s is %d, want at most %d", name, n, maxBytes)
 	}
 	return int(n), nil
 }
