@@ -62,6 +62,7 @@ block size nor prefill chunk.`,
 	f.Var(&x.score, "score", "tokens of a window that are scored")
 	f.IntVar(&x.windows, "windows", 0, "stop after `N` windows; 0 is all")
 	x.engineFlags.register(f, fmt.Sprintf("%d, or what the model has positions for", defaultWindow))
+	f.Lookup("context").Usage = fmt.Sprintf("tokens of a window (default: %d, or what the model has positions for)", defaultWindow)
 	return c
 }
 

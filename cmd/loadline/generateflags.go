@@ -48,7 +48,7 @@ are as the model's generation_config.json has them, or a GGUF file's general.sam
 	f.StringVar(&g.prompt, "prompt", "", "`TEXT` to go on from, as it is")
 	f.IntVar(&g.maxTokens, "max-tokens", 128, "most new tokens")
 	g.samplingFlags.register(f)
-	f.IntVar(&g.logprobs, "logprobs", -1, "tell the log probability of each new token, and the `N` likeliest in its place; before temperature, cuts and penalties")
+	f.IntVar(&g.logprobs, "logprobs", -1, "tell the log probability of each new token, and the `N` likeliest in its place, before temperature, cuts and penalties; -1 tells none")
 	g.engineFlags.register(f, "prompt + max-tokens")
 	return c
 }
