@@ -43,6 +43,21 @@ func TestTrainFromGGUF(t *testing.T) {
 	command(t, &struct{}{}, "convert", path("first"), path("q8_0.gguf"), "--to", "gguf", "--type", "q8_0")
 	command(t, &struct{}{}, "convert", path("q8_0.gguf"), path("wide.gguf"), "--to", "gguf", "--type", "f32")
 
+	const template = "{% for m in messages %}{{ m.content }}{% endfor %}" // what goes with a model goes with what is made of it
+	steps, err := filepath.Glob(path("first/step-*"))
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("got checkpoints %v and %v, want some", steps, err)
+	}
+	for _, step := range steps {
+		if err := os.WriteFile(filepath.Join(step, "chat_template.jinja"), []byte(template), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	train("again", "--model", path("first"), "--steps", "1")
+	if found, err := filepath.Glob(path("again/step-*/chat_template.jinja")); err != nil || len(found) != 1 {
+		t.Errorf("got chat templates %v and %v, want one", found, err)
+	}
+
 	// A step that is too small to change a weight leaves what was widened.
 	train("still", "--model", path("q8_0.gguf"), "--steps", "1", "--lr", "1e-30")
 	tuned := train("tuned", "--model", path("q8_0.gguf"), "--steps", "20", "--lr", "1e-3", "--warmup", "2")

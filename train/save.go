@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"loadline/device"
@@ -123,10 +125,12 @@ func (s *saver) texts() error {
 	if err := s.w.File(checkpoint.ConfigName, write); err != nil {
 		return err
 	}
-	if s.env.Tokenizer == nil {
-		return nil
+	for _, name := range slices.Sorted(maps.Keys(s.env.Files)) {
+		if err := s.w.File(name, s.env.Files[name]); err != nil {
+			return err
+		}
 	}
-	return s.w.File(checkpoint.TokenizerName, s.env.Tokenizer)
+	return nil
 }
 
 // gathered is what the zero pass puts behind the name of a weight that it gathers.

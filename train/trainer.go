@@ -49,8 +49,8 @@ type Env struct {
 	Resume string
 	// Weights is a model to start from in place of fresh weights; empty means fresh ones. Resume goes before.
 	Weights string
-	// Tokenizer writes tokenizer.json; nil leaves it out.
-	Tokenizer func(io.Writer) error
+	// Files write what else a checkpoint has, by name, such as tokenizer.json.
+	Files map[string]func(io.Writer) error
 
 	Train Batches
 	Val   Windows // nil if EvalEvery is 0

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,7 +100,7 @@ func (r *trainRun) prepare(ctx context.Context, a *app) (eos []int, err error) {
 // tokenizer loads the tokenizer of the checkpoint or model, or trains one, and leaves it in Out.
 func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer, error) {
 	r.Tokenizer = filepath.Join(r.Out, checkpoint.TokenizerName)
-	from := ""
+	from, model := "", r.Weights
 	if r.Weights != "" {
 		var err error
 		if from, err = weights.TokenizerPath(r.Weights); errors.Is(err, weights.ErrNoTokenizer) {
@@ -115,7 +116,11 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		}
 		if p := filepath.Join(dir, checkpoint.TokenizerName); dir != r.Out && exists(p) {
 			from = p
+			model = dir
 		}
+	}
+	if err := r.beside(model); err != nil {
+		return nil, err
 	}
 	if from != "" {
 		return r.takeTokenizer(from)
@@ -276,12 +281,54 @@ func copyFile(path, from string) (err error) {
 	return os.Rename(temp, path)
 }
 
-// saveTokenizer writes the tokenizer into a checkpoint.
-func (r *trainRun) saveTokenizer(w io.Writer) error {
-	f, err := regular.Open(r.Tokenizer)
-	if err != nil {
-		return err
+// files are what a checkpoint has beside the run's weights: copies of the tokenizer and of what goes with it, which prepare left in Out.
+func (r *trainRun) files() map[string]func(io.Writer) error {
+	files := map[string]func(io.Writer) error{checkpoint.TokenizerName: copyOf(r.Tokenizer)}
+	for _, name := range convert.BesideNames {
+		if path := filepath.Join(r.Out, name); exists(path) {
+			files[name] = copyOf(path)
+		}
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{f}, make([]byte, 32<<10))
-	return errors.Join(err, f.Close())
+	return files
+}
+
+// copyOf writes what a file holds.
+func copyOf(path string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		f, err := regular.Open(path)
+		if err != nil {
+			return err
+		}
+		_, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{f}, make([]byte, 32<<10))
+		return errors.Join(err, f.Close())
+	}
+}
+
+// beside leaves in Out what goes with the tokenizer of the model or checkpoint that the run starts from, and nothing of another.
+func (r *trainRun) beside(from string) error {
+	var files map[string][]byte
+	switch {
+	case from == r.Out:
+		return nil
+	case from != "":
+		m, err := weights.Open(from)
+		if err != nil {
+			return err
+		}
+		files, err = convert.Beside(m)
+		if err := errors.Join(err, m.Close()); err != nil {
+			return err
+		}
+	}
+	for _, name := range convert.BesideNames {
+		path := filepath.Join(r.Out, name)
+		if body, ok := files[name]; ok {
+			if err := regular.WriteFile(path, body); err != nil {
+				return err
+			}
+		} else if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }

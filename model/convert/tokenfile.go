@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -43,39 +44,26 @@ func (o *Options) directoryFiles(dir string, x *crossing, tensors []*tensor) err
 		return fmt.Errorf("convert: %w", err)
 	}
 	defer f.Close() // read only
-	generation := object{"eos_token_id": x.Config.EOSTokenIDs}
-	if x.Config.BOSTokenID >= 0 {
-		generation["bos_token_id"] = x.Config.BOSTokenID
-	}
-	s, err := x.sampling()
+	files, err := settings(x.Model)
 	if err != nil {
 		return err
 	}
-	samplingFields(generation, s)
-	if len(x.Config.EOSTokenIDs) > 0 || len(generation) > 1 {
-		if err := writeJSON(filepath.Join(dir, generationName), generation); err != nil {
-			return err
+	if _, ok := f.Meta().Get("tokenizer.ggml.model"); ok {
+		file, err := tokenizerFile(f.Meta())
+		if err != nil {
+			return fmt.Errorf("convert: %w (in %s)", err, o.In)
+		}
+		files[tokenizerName] = file
+	} else {
+		o.Say("the file has no tokenizer: none is written")
+		delete(files, tokenizerConfigName)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeFile(filepath.Join(dir, name), files[name]); err != nil {
+			return fmt.Errorf("convert: %w", err)
 		}
 	}
-	if _, ok := f.Meta().Get("tokenizer.ggml.model"); !ok {
-		o.Say("the file has no tokenizer: none is written")
-		return nil
-	}
-	file, err := tokenizerFile(f.Meta())
-	if err != nil {
-		return fmt.Errorf("convert: %w (in %s)", err, o.In)
-	}
-	if err := writeFile(filepath.Join(dir, tokenizerName), file); err != nil {
-		return fmt.Errorf("convert: %w", err)
-	}
-	settings := object{"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false, "model_max_length": x.Config.MaxPositionEmbeddings}
-	for name, text := range x.Special() {
-		settings[name] = text
-	}
-	if text, ok := x.Template(); ok {
-		settings["chat_template"] = text
-	}
-	return writeJSON(filepath.Join(dir, tokenizerConfigName), settings)
+	return nil
 }
 
 // encode is a value as JSON, with no more escaped than has to be.
