@@ -17,8 +17,8 @@ type StreamOptions struct {
 //
 //	fetch 0 │ fetch 1, wait 0, op 0 │ fetch 2, wait 1, op 1 │ …
 //
-// Their bytes are in the program's arena like any other's. The order of a pass is known and cyclic, for which a fixed set that stays is within one fetch a pass of the best
-// there is (tier.Keep), and unlike Belady's choice it gives every buffer one place.
+// Their bytes are in the program's arena like any other's. The order of a pass is known and cyclic, for which a fixed set that stays is
+// within one fetch a pass of the best there is (tier.Keep), and unlike Belady's choice it gives every buffer one place.
 func Stream(g *graph.Graph, o StreamOptions) *graph.Graph {
 	s := &stream{rewriter: newRewriter(g), keep: o.Keep}
 	for i := range g.Ops {

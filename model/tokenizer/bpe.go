@@ -131,16 +131,16 @@ func (b *bpe) initJoints(v *vocab, has func(id int32) bool) {
 	}
 }
 
-// cut returns how much of the beginning of a word, which is not empty, is encoded as it is alone.
-func (b *bpe) cut(word []byte) int {
+// keepsAll tells whether all of a word is encoded: what is left out makes neighbours of others.
+func (b *bpe) keepsAll(word []byte) bool {
 	if b.lossy && b.byteLevel {
 		for _, c := range word {
-			if b.byteID[c] < 0 { // what is left out makes neighbours of others
-				return len(word)
+			if b.byteID[c] < 0 {
+				return false
 			}
 		}
 	}
-	return b.joints.next(word)
+	return true
 }
 
 func (b *bpe) heapBytes() int64 {
@@ -160,8 +160,8 @@ func (b *bpe) appendWord(dst []int32, word []byte) []int32 {
 		}
 		return b.appendToken(dst, word, id)
 	}
-	n := b.cut(word)
-	if n == len(word) {
+	n := b.joints.next(word)
+	if n == len(word) || !b.keepsAll(word) {
 		return b.appendMerged(dst, word)
 	}
 	for {
@@ -173,7 +173,7 @@ func (b *bpe) appendWord(dst []int32, word []byte) []int32 {
 		if word = word[n:]; len(word) == 0 {
 			return dst
 		}
-		n = b.cut(word)
+		n = b.joints.next(word)
 	}
 }
 

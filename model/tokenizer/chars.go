@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -54,7 +53,7 @@ func unicodeTraits(r rune) traits {
 }
 
 // traitPages are the traits of the characters below pagedEnd, a page for each pageRunes of them; equal pages are one. They take
-// about 50 KiB, and are made when the first character past ASCII is asked about.
+// about 50 KiB.
 type traitPages struct {
 	page  [pagedEnd / pageRunes]uint16
 	pages [][pageRunes]traits
@@ -65,9 +64,9 @@ const (
 	pagedEnd  = 0x34000 // past it are variation selectors, tags and what has no traits
 )
 
-var pagedTraits = sync.OnceValue(newTraitPages)
+var pagedTraits = newTraitPages()
 
-func newTraitPages() *traitPages {
+func newTraitPages() (p traitPages) {
 	flat := make([]traits, pagedEnd) //mem:ok 208 KiB, freed on return
 	for _, set := range []struct {
 		table *unicode.RangeTable
@@ -87,7 +86,6 @@ func newTraitPages() *traitPages {
 			}
 		}
 	}
-	p := &traitPages{}
 	known := make(map[[pageRunes]traits]uint16)
 	for i := range p.page {
 		page := [pageRunes]traits(flat[i*pageRunes:])
@@ -107,7 +105,7 @@ func runeTraits(r rune) traits {
 	if r >= pagedEnd {
 		return unicodeTraits(r)
 	}
-	p := pagedTraits()
+	p := &pagedTraits
 	return p.pages[p.page[uint32(r)/pageRunes]][uint32(r)%pageRunes]
 }
 

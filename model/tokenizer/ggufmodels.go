@@ -70,10 +70,16 @@ func (b *ggufBuilder) sayPrefix() { b.prefix = isTrue(b.g.AddSpacePrefix, b.pref
 
 // spaces makes decoding write ▁ as a space.
 func (b *ggufBuilder) spaces() {
-	b.t.decoding = decoding{replace: []replaced{{[]byte(spaceSign), []byte{' '}}}, byteID: &b.byteID}
+	b.t.decoding = decoding{replace: []replaced{{[]byte(spaceSign), []byte{' '}}}, byteID: b.bytes()}
 	if b.prefix {
 		b.t.decoding.strip = 1
 	}
+}
+
+// bytes is a copy of byteID, which does not keep the builder, and with it the file's texts, in memory.
+func (b *ggufBuilder) bytes() *[256]int32 {
+	ids := b.byteID
+	return &ids
 }
 
 // t5 is unigrams.
@@ -180,7 +186,7 @@ func (b *ggufBuilder) gpt2() error {
 			b.t.norm = normalizers{replaced{[]byte{' '}, []byte(spaceSign)}}
 			b.spaces()
 		}
-		b.t.decoding.byteID = &b.byteID
+		b.t.decoding.byteID = b.bytes()
 	} else {
 		m.byteLevel = true
 		for c := range m.byteID {

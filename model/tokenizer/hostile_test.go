@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 )
 
 // TestHostileVocabularies encodes long texts with vocabularies that are made to be slow: each within seconds, and within memory
@@ -72,6 +74,35 @@ func TestHostileVocabularies(t *testing.T) {
 			}
 			tok.AppendEncode(nil, text)
 		})
+	}
+}
+
+// TestLongTexts encodes a megabyte of one character, and of digits by patterns that count them from the right.
+func TestLongTexts(t *testing.T) {
+	toks := map[string]*Tokenizer{}
+	for _, name := range []string{"deepseek_v3", "llama2", "gguf_phi-3", "t5", "gguf_deepseek-llm"} {
+		toks[name] = readFamily(t, name).tokenizer(t)
+	}
+	f := readFamily(t, "gguf_pre")
+	for _, pre := range []string{"tiny_aya", "superbpe"} {
+		g := f.gguf(t)
+		g.Pre = pre
+		var err error
+		if toks[pre], err = FromGGUF(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tok := range toks {
+		for _, c := range []string{"a", " ", "\u0301", "日", "1"} {
+			if name == "tiny_aya" || name == "superbpe" {
+				c = "1"
+			}
+			text := append(bytes.Repeat([]byte(c), 1<<20/len(c)), 'x')
+			within(t, name+" of many "+c, func() { tok.AppendEncode(nil, text) })
+			if c == "1" {
+				break
+			}
+		}
 	}
 }
 
@@ -188,6 +219,24 @@ func TestNewGGUF(t *testing.T) {
 		if _, err := FromGGUF(bad); err == nil {
 			t.Errorf("%+v: got no error", bad)
 		}
+	}
+}
+
+// TestVocabularyIsLetGo: a tokenizer does not keep the metadata that it was made of in memory.
+func TestVocabularyIsLetGo(t *testing.T) {
+	for _, name := range []string{"gguf_phi-3", "gguf_t5", "gguf_bert-bge", "gguf_command-r"} {
+		g := readFamily(t, name).gguf(t)
+		kept := weak.Make(g)
+		tok, err := FromGGUF(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g = nil
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Errorf("%s: the metadata is still there", name)
+		}
+		runtime.KeepAlive(tok)
 	}
 }
 

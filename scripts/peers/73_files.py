@@ -1,8 +1,8 @@
 """Files that loadline writes of SmolLM2-135M-Instruct.Q4_1.gguf, read by others.
 
-    73_files.py LOADLINE MODEL BIN OUT GOLDENS
+    73_files.py LOADLINE MODEL BIN OUT GOLDENS [TOKENS [PART...]]
 
-BIN is the folder of llama.cpp's programs, OUT an empty one to write in, GOLDENS e2e/testdata/smollm2. It fails unless
+TOKENS, 64, is how far each prompt is continued. A PART is same, f32, f16, bf16, q8_0 or train; all are the default. BIN is the folder of llama.cpp's programs, OUT an empty one to write in, GOLDENS e2e/testdata/smollm2. It fails unless
 
 - llama.cpp continues four of the prompts with our GGUF files in F32, F16, BF16, Q8_0 and the type that the weights have with the very tokens that it gives with the files
   that llama-quantize makes of MODEL, or with MODEL itself;
@@ -22,8 +22,9 @@ import gguf
 import torch
 import transformers
 
-LOADLINE, MODEL, BIN, OUT, GOLDENS = sys.argv[1:]
-TOKENS = 64
+LOADLINE, MODEL, BIN, OUT, GOLDENS = sys.argv[1:6]
+TOKENS = int((sys.argv[6:] or ["64"])[0])
+PARTS = sys.argv[7:] or ["same", "f32", "f16", "bf16", "q8_0", "train"]
 NEAR = 0.05
 
 with open(os.path.join(GOLDENS, "greedy.json"), encoding="utf-8") as f:
@@ -156,13 +157,16 @@ def trained():
     beside_llama("run.gguf", rows, llama(path("run.gguf")))
 
 
-def main():
+def same():
+    """A file of the same format and types."""
     loadline("convert", MODEL, path("same.gguf"), "--to", "gguf")
     say(tensors(path("same.gguf")) == tensors(MODEL), "same.gguf: the tensors of the file that it was made of")
     say(llama(path("same.gguf")) == llama(MODEL), "same.gguf: llama.cpp's tokens are those with the file that it was made of")
-    for kind in ("f32", "f16", "bf16", "q8_0"):
-        converted(kind)
-    trained()
+
+
+def main():
+    for part in PARTS:
+        {"same": same, "train": trained}.get(part, lambda: converted(part))()
     sys.exit(f"{len(differ)} differ" if differ else 0)
 
 

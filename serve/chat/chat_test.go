@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loadline/internal/bounded"
 )
 
@@ -38,7 +40,7 @@ var hostile = map[string]string{
 
 func TestHostileTemplates(t *testing.T) {
 	for name, source := range hostile {
-		start := time.Now()
+		start := computed(t)
 		tpl, err := Parse(source)
 		if err == nil {
 			_, err = tpl.Render(Input{Messages: []byte(`[]`)})
@@ -46,10 +48,20 @@ func TestHostileTemplates(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want an error of one line", name, err)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := computed(t) - start; took > 10*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
+}
+
+// computed is how long the process has computed, which other processes do not make longer.
+func computed(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestParseRefuses(t *testing.T) {

@@ -12510,7 +12510,7 @@ loop:
 	RET
 
 // func quantF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·quantF16x1by4VNNI(SB), NOSPLIT, $0-40
 	MOVQ   k+0(FP), AX
 	MOVQ   b+8(FP), BX
@@ -12525,12 +12525,16 @@ TEXT ·quantF16x1by4VNNI(SB), NOSPLIT, $0-40
 
 loop:
 	VBROADCASTSS (CX), Z15
+	PREFETCHT0   512(BX)
 	VCVTPH2PS    (BX), Z8
 	VFMADD231PS  Z8, Z15, Z0
+	PREFETCHT0   512(BX)(DX*1)
 	VCVTPH2PS    (BX)(DX*1), Z8
 	VFMADD231PS  Z8, Z15, Z1
+	PREFETCHT0   512(BX)(DX*2)
 	VCVTPH2PS    (BX)(DX*2), Z8
 	VFMADD231PS  Z8, Z15, Z2
+	PREFETCHT0   512(BX)(R9*1)
 	VCVTPH2PS    (BX)(R9*1), Z8
 	VFMADD231PS  Z8, Z15, Z3
 	ADDQ         $0x20, BX
@@ -12726,7 +12730,7 @@ loop:
 	RET
 
 // func quantBF16x1by4VNNI(k int, b *byte, stride int, a *float32, c *float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·quantBF16x1by4VNNI(SB), NOSPLIT, $0-40
 	MOVQ   k+0(FP), AX
 	MOVQ   b+8(FP), BX
@@ -12741,15 +12745,19 @@ TEXT ·quantBF16x1by4VNNI(SB), NOSPLIT, $0-40
 
 loop:
 	VBROADCASTSS (CX), Z15
+	PREFETCHT0   512(BX)
 	VPMOVZXWD    (BX), Z8
 	VPSLLD       $0x10, Z8, Z8
 	VFMADD231PS  Z8, Z15, Z0
+	PREFETCHT0   512(BX)(DX*1)
 	VPMOVZXWD    (BX)(DX*1), Z8
 	VPSLLD       $0x10, Z8, Z8
 	VFMADD231PS  Z8, Z15, Z1
+	PREFETCHT0   512(BX)(DX*2)
 	VPMOVZXWD    (BX)(DX*2), Z8
 	VPSLLD       $0x10, Z8, Z8
 	VFMADD231PS  Z8, Z15, Z2
+	PREFETCHT0   512(BX)(R9*1)
 	VPMOVZXWD    (BX)(R9*1), Z8
 	VPSLLD       $0x10, Z8, Z8
 	VFMADD231PS  Z8, Z15, Z3

@@ -145,6 +145,7 @@ func newHalf4(format string, wide bool) {
 	Label("loop")
 	VBROADCASTSS(mem(a, 0), v[15])
 	for p, from := range panels {
+		PREFETCHT0(from.Offset(512)) // each panel is a stream of its own
 		for h := range parts {
 			widen(format, from, h, wide, v[8+h])
 			VFMADD231PS(v[8+h], v[15], v[parts*p+h])
