@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"loadline/internal/whole"
 	"loadline/mem"
 	"loadline/mem/arena"
 	"loadline/model/convert"
@@ -111,6 +113,10 @@ func convertError(err error) error {
 		return advise(errors.New("interrupted"), "the same command again")
 	case errors.Is(err, convert.ErrExists):
 		return advise(err, "give another OUT, or remove it")
+	case errors.Is(err, whole.ErrBusy):
+		return advise(err, "wait for the other one, or give another OUT")
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return advise(err, "free some space, or give an OUT on another disk")
 	}
 	return err
 }

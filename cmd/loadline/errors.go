@@ -182,7 +182,7 @@ func advice(err error) string {
 	case errors.Is(err, data.ErrOtherText):
 		return "give --data, --seq and the model as when the run began; a new run, with another --out, may begin from its model with --model"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return "free some space or choose an --out on another disk, then go on with --resume"
+		return "free some space, or write to another disk; what train had saved goes on with --resume"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may read and write the file"
 	case errors.Is(err, fs.ErrNotExist):

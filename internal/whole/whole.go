@@ -3,13 +3,14 @@
 //	Create ─▶ Write … Write ─▶ Commit: the files have their names, in the order given
 //	   └──────────┴──────────▶ Abort: nothing is left
 //
-// Until Commit succeeds the bytes are in a file beside it, named with .tmp behind, so one path has one writer at a time. A process that
-// dies leaves that file, and the next Create overwrites it. Several files are renamed one by one: whoever writes a set gives last the file
+// Until Commit succeeds the bytes are in a file beside it, named with .tmp behind, which its writer has locked: one path has one writer at
+// a time, and a second one gets ErrBusy. A process that dies leaves that file without its lock, and the next Create overwrites it. A Dir is
+// the same for a directory. Several files are renamed one by one: whoever writes a set gives last the file
 // without which no reader takes the set for complete.
 //
 // It does not buffer, and does not judge what is written.
 //
-// Sources: rename(2), fsync(2) on directories.
+// Sources: rename(2), flock(2), fsync(2) on directories.
 package whole
 
 import (
@@ -18,6 +19,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // suffix is behind the name of a file that is being written.
@@ -30,13 +33,55 @@ type File struct {
 	bytes int64
 }
 
+// ErrBusy says that another writer has the path.
+var ErrBusy = errors.New("it is being written by another process")
+
 // Create begins a file.
 func Create(path string) (*File, error) {
-	f, err := os.OpenFile(path+suffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(path+suffix, os.O_WRONLY|os.O_CREATE, 0o644) // not cut yet: it may be another's
 	if err != nil {
 		return nil, err
 	}
+	if err := lock(f, path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return &File{f: f, path: path}, nil
+}
+
+// lock takes what is being written for path for this writer, until f is closed.
+func lock(f *os.File, path string) error {
+	err := unix.EINTR
+	for err == unix.EINTR {
+		err = flock(f)
+	}
+	switch err {
+	case 0, unix.ENOSYS, unix.ENOTSUP, unix.ENOLCK: // a file system without locks: the caller sees to it alone
+	case unix.EWOULDBLOCK:
+		return fmt.Errorf("%s: %w", path, ErrBusy)
+	default:
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	ours, e := f.Stat()
+	if e != nil {
+		return e
+	}
+	if now, e := os.Stat(f.Name()); e != nil || !os.SameFile(ours, now) { // another finished it after f was opened
+		return fmt.Errorf("%s: %w", path, ErrBusy)
+	}
+	return nil
+}
+
+// flock returns 0 or why there is no lock.
+func flock(f *os.File) unix.Errno {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	var no unix.Errno
+	if err != nil && !errors.As(err, &no) {
+		return unix.EIO
+	}
+	return no
 }
 
 // Path is the name that the file will have.
@@ -67,10 +112,7 @@ func (w *File) complete() error {
 	if st.Size() != w.bytes {
 		return fmt.Errorf("%s has %d bytes, want %d", w.f.Name(), st.Size(), w.bytes)
 	}
-	if err := w.f.Sync(); err != nil {
-		return err
-	}
-	return w.f.Close()
+	return w.f.Sync()
 }
 
 // Commit gives files of one directory their names, in place of files that had them; when it returns nil, all are on the disk. If
@@ -91,6 +133,7 @@ func Commit(files ...*File) error {
 			}
 			return err
 		}
+		w.f.Close() // only now, for the lock goes with it; the bytes are on the disk
 		w.f = nil
 	}
 	if len(files) == 0 {
@@ -104,10 +147,10 @@ func (w *File) Abort() error {
 	if w.f == nil {
 		return nil
 	}
-	name := w.f.Name()
-	w.f.Close() // closed already, or of no interest: the file goes
+	err := os.Remove(w.f.Name())
+	w.f.Close() // after it, for the lock goes too; its error is of no interest
 	w.f = nil
-	return os.Remove(name)
+	return err
 }
 
 // syncDir makes a rename in the directory last.

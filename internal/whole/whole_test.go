@@ -92,3 +92,79 @@ func TestCreateRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestOneWriterAtATime(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	a := create(t, dir, "a", "first")
+	if _, err := Create(path); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second writer: got %v, want ErrBusy", err)
+	}
+	wantDir(t, dir, "a.tmp=first")
+	if err := Commit(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(t, dir, "a", "again").Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+suffix, []byte("of one that died, and longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Commit(create(t, dir, "a", "third")); err != nil {
+		t.Fatal(err)
+	}
+	wantDir(t, dir, "a=third")
+}
+
+// A writer may open the file just before the one that has it gives it its name: it must not cut it then.
+func TestLockOfWhatIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	a := create(t, dir, "a", "first")
+	late, err := os.OpenFile(filepath.Join(dir, "a"+suffix), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if err := Commit(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock(late, a.path); !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+}
+
+func TestDir(t *testing.T) {
+	parent := t.TempDir()
+	path := filepath.Join(parent, "d")
+	if err := os.MkdirAll(filepath.Join(path+suffix, "left", "over"), 0o700); err != nil { // of one that died
+		t.Fatal(err)
+	}
+	d, err := CreateDir(path + string(filepath.Separator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDir(t, d.Path())
+	if err := os.WriteFile(filepath.Join(d.Path(), "x"), []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateDir(path); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second writer: got %v, want ErrBusy", err)
+	}
+	if err := d.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wantDir(t, path, "x=1")
+	if err := d.Abort(); err != nil {
+		t.Errorf("Abort after Commit: %v", err)
+	}
+	if d, err = CreateDir(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Commit(); err == nil {
+		t.Error("took the place of a directory that is not empty")
+	}
+	wantDir(t, path, "x=1")
+	if list, err := os.ReadDir(parent); err != nil || len(list) != 1 {
+		t.Errorf("got %v, %v, want only d", list, err)
+	}
+}

@@ -56,6 +56,9 @@ func (o *Options) Validate() error {
 	if o.To != GGUF && o.To != Safetensors {
 		return fmt.Errorf("convert: to %q: want %s or %s", o.To, GGUF, Safetensors)
 	}
+	if o.Out == "" || o.To == GGUF && os.IsPathSeparator(o.Out[len(o.Out)-1]) {
+		return fmt.Errorf("convert: OUT is %q: want the name of a %s", o.Out, map[string]string{GGUF: "file", Safetensors: "directory"}[o.To])
+	}
 	if len(o.Buffer) < MinBuffer {
 		return fmt.Errorf("convert: a buffer of %d bytes, want at least %d", len(o.Buffer), MinBuffer)
 	}

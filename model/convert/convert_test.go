@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/internal/whole"
 	"loadline/mem/arena"
 	"loadline/model"
 	"loadline/model/gguf"
@@ -336,6 +337,8 @@ func TestRefused(t *testing.T) {
 		{Options{In: dir, Out: out, To: Safetensors, Type: "q4_0", Buffer: buf}, "f32, f16 or bf16"},
 		{Options{In: dir, Out: out, To: GGUF, Buffer: buf[:100]}, "a buffer of 100 bytes"},
 		{Options{In: dir, Out: dir, To: GGUF, Buffer: buf}, "it exists"},
+		{Options{In: dir, Out: "", To: Safetensors, Buffer: buf}, "want the name of a directory"},
+		{Options{In: dir, Out: out + "/", To: GGUF, Buffer: buf}, "want the name of a file"},
 		{Options{In: dir + "/no", Out: out, To: GGUF, Buffer: buf}, "no such file"},
 		{Options{In: t.TempDir(), Out: out, To: GGUF, Buffer: buf}, "no model"},
 	} {
@@ -370,5 +373,27 @@ func TestRefused(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) > 0 {
 		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+// Two that write the same file or directory at once do not mix their bytes: the second is refused, and what the first writes stays.
+func TestTwoAtOnce(t *testing.T) {
+	in := directory(t, "dense", quant.F32)
+	for _, to := range []string{GGUF, Safetensors} {
+		out := filepath.Join(t.TempDir(), "out")
+		tried := false
+		o := Options{In: in, Out: out, To: to, Buffer: make([]byte, MinBuffer), Progress: func(string, int64, int64) {
+			if tried {
+				return
+			}
+			tried = true
+			if _, err := Run(context.Background(), Options{In: in, Out: out, To: to, Buffer: make([]byte, MinBuffer)}); !errors.Is(err, whole.ErrBusy) {
+				t.Errorf("%s: the second got %v, want ErrBusy", to, err)
+			}
+		}}
+		if _, err := Run(context.Background(), o); err != nil || !tried {
+			t.Fatalf("%s: %v", to, err)
+		}
+		same(t, to, open(t, out), open(t, in))
 	}
 }

@@ -45,7 +45,7 @@ func TestMixtures(t *testing.T) {
 					}
 				}
 			}
-			o := Options{To: GGUF, Type: strings.ToUpper(mix), Buffer: make([]byte, MinBuffer)}
+			o := Options{Out: "out.gguf", To: GGUF, Type: strings.ToUpper(mix), Buffer: make([]byte, MinBuffer)}
 			if err := o.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestMixtures(t *testing.T) {
 	if len(models) != 10 || len(models["llama"].Types) != len(Mixtures()) {
 		t.Errorf("got %d models and %d mixtures of the first", len(models), len(models["llama"].Types))
 	}
-	o := Options{To: Safetensors, Type: "q4_k_m", Buffer: make([]byte, MinBuffer)}
+	o := Options{Out: "out", To: Safetensors, Type: "q4_k_m", Buffer: make([]byte, MinBuffer)}
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "safetensors files have f32, f16 or bf16") {
 		t.Errorf("to safetensors: got %v", err)
 	}

@@ -253,19 +253,17 @@ func writeFile(path string, body []byte) error {
 // directory its name.
 func (o *Options) writeDirectory(ctx context.Context, tensors []*tensor, meta map[string]string, beside func(dir string) error) (r *Result, err error) {
 	out := filepath.Clean(o.Out)
-	dir := out + ".tmp"
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	if err := os.RemoveAll(dir); err != nil { // what an earlier one left
+	made, err := whole.CreateDir(out)
+	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("convert: %w", err)
-	}
+	dir := made.Path()
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, made.Abort())
 		}
 	}()
 	if err := beside(dir); err != nil {
@@ -298,7 +296,7 @@ func (o *Options) writeDirectory(ctx context.Context, tensors []*tensor, meta ma
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	if err := os.Rename(dir, out); err != nil {
+	if err := made.Commit(); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	return r, r.list(out)

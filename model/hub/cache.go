@@ -22,6 +22,12 @@ const incompleteSuffix = ".incomplete"
 // lockEvery is the time between two looks at a lock that another process holds.
 const lockEvery = 200 * time.Millisecond
 
+// A ref that another process is writing is looked at so often, and so many times; nobody takes longer to write 40 bytes.
+const (
+	refEvery = 20 * time.Millisecond
+	refTries = 500
+)
+
 // Cached returns the directory of a model that a cache holds at a revision: where the hub's branch or tag was when it was last asked,
 // or a commit. name is as ParseName reads it; an empty revision is DefaultRevision. Whether all files are there is for the reader to see.
 func Cached(cache, name string) (dir string, ok bool) {
@@ -281,6 +287,13 @@ func writeRef(path, commit string) error {
 		return err
 	}
 	w, err := whole.Create(path)
+	for range refTries { // another process that pulls the same has it for a moment
+		if !errors.Is(err, whole.ErrBusy) {
+			break
+		}
+		time.Sleep(refEvery)
+		w, err = whole.Create(path)
+	}
 	if err != nil {
 		return err
 	}

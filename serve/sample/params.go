@@ -63,8 +63,8 @@ func (p *Params) Validate(vocab int) error {
 		return fmt.Errorf("sample: min_p: want 0 to 1, got %v", p.MinP)
 	case !(p.TypicalP >= 0 && p.TypicalP <= 1):
 		return fmt.Errorf("sample: typical_p: want 0 to 1, got %v", p.TypicalP)
-	case !bounded(p.RepetitionPenalty) || p.RepetitionPenalty < 0:
-		return fmt.Errorf("sample: repetition_penalty: want 0 to %v, got %v", maxNumber, p.RepetitionPenalty)
+	case p.RepetitionPenalty != 0 && !(p.RepetitionPenalty >= 1/float32(maxNumber) && p.RepetitionPenalty <= maxNumber):
+		return fmt.Errorf("sample: repetition_penalty: want %v to %v, or 0 for none, got %v", 1/float32(maxNumber), maxNumber, p.RepetitionPenalty)
 	case !bounded(p.FrequencyPenalty):
 		return fmt.Errorf("sample: frequency_penalty: want -%v to %[1]v, got %v", maxNumber, p.FrequencyPenalty)
 	case !bounded(p.PresencePenalty):

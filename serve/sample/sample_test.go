@@ -385,6 +385,8 @@ func TestValidate(t *testing.T) {
 		{Params{TypicalP: 1.1}, "typical_p: want 0 to 1, got 1.1"},
 		{Params{TypicalP: nan}, "typical_p"},
 		{Params{RepetitionPenalty: -1}, "repetition_penalty"},
+		{Params{RepetitionPenalty: 1e-40}, "repetition_penalty"}, // logits over it are infinite
+		{Params{RepetitionPenalty: float32(math.NaN())}, "repetition_penalty"},
 		{Params{FrequencyPenalty: inf}, "frequency_penalty: want -1e+06 to 1e+06, got +Inf"},
 		{Params{PresencePenalty: nan}, "presence_penalty: want -1e+06 to 1e+06, got NaN"},
 		{Params{Bias: []Bias{{10, 1}}}, "want a token below 10, got 10"},
