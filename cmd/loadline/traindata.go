@@ -284,7 +284,7 @@ func copyFile(path, from string) (err error) {
 // files are what a checkpoint has beside the run's weights: copies of the tokenizer and of what goes with it, which prepare left in Out.
 func (r *trainRun) files() map[string]func(io.Writer) error {
 	files := map[string]func(io.Writer) error{checkpoint.TokenizerName: copyOf(r.Tokenizer)}
-	for _, name := range convert.BesideNames {
+	for _, name := range convert.BesideNames() {
 		if path := filepath.Join(r.Out, name); exists(path) {
 			files[name] = copyOf(path)
 		}
@@ -320,7 +320,7 @@ func (r *trainRun) beside(from string) error {
 			return err
 		}
 	}
-	for _, name := range convert.BesideNames {
+	for _, name := range convert.BesideNames() {
 		path := filepath.Join(r.Out, name)
 		if body, ok := files[name]; ok {
 			if err := regular.WriteFile(path, body); err != nil {

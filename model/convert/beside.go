@@ -10,9 +10,11 @@ import (
 	"loadline/model/weights"
 )
 
-// BesideNames are the small files of a Hugging Face directory, its configuration and tokenizer left out, that go with its weights: how to
+// BesideNames names the small files of a Hugging Face directory, its configuration and tokenizer left out, that go with its weights: how to
 // sample, what the tokenizer's special tokens are, and the chat template.
-var BesideNames = [...]string{generationName, tokenizerConfigName, "chat_template.jinja", "chat_template.json", "special_tokens_map.json"}
+func BesideNames() []string {
+	return []string{generationName, tokenizerConfigName, "chat_template.jinja", "chat_template.json", "special_tokens_map.json"}
+}
 
 // maxSettingsBytes is the longest of them that is read.
 const maxSettingsBytes = 4 << 20
@@ -24,7 +26,7 @@ func Beside(m *weights.Model) (map[string][]byte, error) {
 		return settings(m)
 	}
 	files := map[string][]byte{}
-	for _, name := range BesideNames {
+	for _, name := range BesideNames() {
 		body, err := regular.ReadAll(filepath.Join(m.Path, name), maxSettingsBytes)
 		switch {
 		case err == nil:
