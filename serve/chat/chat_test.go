@@ -29,6 +29,8 @@ var hostile = map[string]string{
 	"many sums":        "{{ 1" + strings.Repeat("+1", 100000) + " }}",
 	"choices":          "{{ " + strings.Repeat("1 if 1 else ", 100000) + "1 }}",
 	"a list in itself": "{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}{{ ns | tojson }}{{ ns == ns }}",
+	"itself compared":  "{% set ns = namespace() %}{% set ns.me = ns %}{{ ns == ns }}",
+	"deep compared":    "{% set ns = namespace() %}{% set ns.a = namespace() %}{% for i in range(100000) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a == ns.a }}",
 	"searches":         "{% set s = 'a' * 10000000 %}{% for i in range(1000000) %}{{ 'b' in s }}{% endfor %}",
 	"comparisons":      "{% set s = 'a' * 10000000 %}{% for i in range(1000000) %}{{ s == s }}{% endfor %}",
 	"unique":           "{{ range(100000) | unique | list }}",

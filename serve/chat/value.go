@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -270,6 +271,10 @@ func number(v any) (f float64, whole int64, isInt, ok bool) {
 // equal is Python's ==.
 func (e *evaluator) equal(a, b any) bool {
 	e.spend(1)
+	if e.depth++; e.depth > 4*maxDepth { // a namespace may hold itself
+		panic(stop{fmt.Errorf("chat: template line %d: a value is nested deeper than %d", e.line, 4*maxDepth)})
+	}
+	defer func() { e.depth-- }()
 	a, b = plain(a), plain(b)
 	if x, xi, isInt, ok := number(a); ok {
 		y, yi, alsoInt, ok := number(b)
