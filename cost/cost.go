@@ -4,7 +4,7 @@
 // A machine is described in one of two ways. By two numbers, achievable arithmetic and memory traffic: then an operation
 // takes the longer of both (the roofline of Williams et al., CACM 2009). Or by a Rate for every kind of operation in every
 // element type, fitted to what was measured: then it takes the sum of a fixed part and parts for its arithmetic, its
-// traffic and its rows, which is what caches, short rows and packing make of a roofline in practice.
+// traffic and its rows, or a product's sides and result, which is what caches, short rows and packing make of a roofline in practice.
 //
 // It measures nothing; measurements are data handed in.
 package cost
@@ -52,10 +52,29 @@ func (m *Machine) Op(g *graph.Graph, n *graph.Node) float64 {
 		return m.Seconds(n.FLOPs, n.Moved)
 	}
 	in, out := g.Types(n.In), g.Types(n.Out)
-	if r, ok := m.Rates.of(Key{n.Op.Kind(), TypeOf(append(in[:len(in):len(in)], out...)...)}); ok {
-		return r.Seconds(WorkOf(n.Op, g.Bounds, in, out))
+	return m.Of(KeyOf(n.Op, in, out), WorkOf(n.Op, g.Bounds, in, out))
+}
+
+// Of is the modelled time of an operation that is known by its kind, its type and its work.
+func (m *Machine) Of(k Key, w Work) float64 {
+	if m.Rates != nil {
+		if r, ok := m.Rates.of(k); ok {
+			return r.Seconds(w)
+		}
 	}
-	return m.Seconds(n.FLOPs, n.Moved)
+	return m.Seconds(w.FLOPs, w.Moved)
+}
+
+// withBias ends the kind of a product with a bias.
+const withBias = "+bias"
+
+// KeyOf is the key of an operation. A product with a bias takes another way through the kernels than one without, so it is measured apart.
+func KeyOf(op graph.Op, in, out []graph.Type) Key {
+	k := Key{op.Kind(), TypeOf(append(in[:len(in):len(in)], out...)...)}
+	if _, ok := op.(graph.MatMul); ok && len(in) > 2 && in[2].Shape.N > 0 {
+		k.Kind += withBias
+	}
+	return k
 }
 
 // TypeOf is the element type that an operation's speed depends on: BF16 or F16 if any operand or result has it, else F32.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"loadline/graph"
 	"loadline/tensor/dtype"
@@ -24,6 +25,10 @@ type Work struct {
 	FLOPs float64
 	Moved float64 // bytes read and written
 	Rows  float64 // short runs of elements that are begun anew: rows of the first result, or rows of each head
+
+	// Of a matrix product, whose sides are packed, each in its own way and as often as the cut of the other wants, and whose sums
+	// are carried: the bytes of either side and of the result. They are 0 elsewhere.
+	Left, Right, Result float64
 }
 
 // WorkOf is the work of an operation under b.
@@ -33,6 +38,8 @@ func WorkOf(op graph.Op, b graph.Bounds, in, out []graph.Type) Work {
 		w.Rows = float64(out[0].Shape.Lead(b))
 	}
 	switch o := op.(type) {
+	case graph.MatMul, graph.MatMulDX, graph.MatMulDW, graph.GroupedMatMul, graph.GroupedMatMulDX, graph.GroupedMatMulDW:
+		w.Left, w.Right, w.Result = float64(in[0].Bytes(b)), float64(in[1].Bytes(b)), float64(out[0].Bytes(b))
 	case graph.Rope:
 		w.Rows *= float64(o.Heads)
 	case graph.Attention:
@@ -43,19 +50,48 @@ func WorkOf(op graph.Op, b graph.Bounds, in, out []graph.Type) Work {
 	return w
 }
 
-// Rate is the time of one kind of operation: Fixed + flops·FLOP + moved·Byte + rows·Row. No part is negative, so more work never
-// takes less time.
+// Rate is the time of one kind of operation: a fixed part, and one for each part of its work. No part is negative, so more work never
+// takes less time. A matrix product has parts for its sides and its result in place of those for bytes and rows.
 type Rate struct {
 	Key   string  `json:"key"`
 	Fixed float64 `json:"fixed"` // seconds
 	FLOP  float64 `json:"flop"`  // seconds a FLOP
 	Byte  float64 `json:"byte"`  // seconds a byte
+	Far   float64 `json:"far"`   // seconds more a byte beyond what caches near a core hold
 	Row   float64 `json:"row"`   // seconds a row
+
+	// Seconds a byte of either side of a product, and of its result.
+	Left   float64 `json:"left,omitempty"`
+	Right  float64 `json:"right,omitempty"`
+	Result float64 `json:"result,omitempty"`
+}
+
+// nearBytes is what caches near a core hold, about: bytes that an operation moves beyond them come from further away.
+const nearBytes = 4 << 20
+
+// parts is how many parts a rate has: Fixed, FLOP, Byte, Far, Left, Right, Result, Row, bits of a subset in this order.
+const parts = 8
+
+// amounts is w by the parts of a rate.
+func (w Work) amounts() [parts]float64 {
+	if w.Result > 0 {
+		return [parts]float64{1, w.FLOPs, 0, 0, w.Left, w.Right, w.Result, 0}
+	}
+	return [parts]float64{1, w.FLOPs, w.Moved, max(w.Moved-nearBytes, 0), 0, 0, 0, w.Rows}
+}
+
+// Parts are the parts of r, in order.
+func (r *Rate) Parts() [parts]float64 {
+	return [parts]float64{r.Fixed, r.FLOP, r.Byte, r.Far, r.Left, r.Right, r.Result, r.Row}
 }
 
 // Seconds is the time of an operation.
-func (r Rate) Seconds(w Work) float64 {
-	return r.Fixed + w.FLOPs*r.FLOP + w.Moved*r.Byte + w.Rows*r.Row
+func (r Rate) Seconds(w Work) (sum float64) {
+	a, p := w.amounts(), r.Parts()
+	for i := range p {
+		sum += a[i] * p[i]
+	}
+	return sum
 }
 
 // Rates are a machine's rates.
@@ -65,17 +101,20 @@ type Rates struct {
 	List []Rate `json:"list"`
 }
 
-// of returns the rate of a kind. What was measured in f32 alone stands for the narrow types.
+// of returns the rate of a kind. What was measured in f32 alone stands for the narrow types, and a product without a bias for one with it.
 func (r *Rates) of(k Key) (Rate, bool) {
-	for {
+	for first := k.Type; ; {
 		i, ok := slices.BinarySearchFunc(r.List, k.String(), func(x Rate, key string) int { return cmp.Compare(x.Key, key) })
 		switch {
 		case ok:
 			return r.List[i], true
-		case k.Type == dtype.F32:
+		case k.Type != dtype.F32:
+			k.Type = dtype.F32
+		case strings.HasSuffix(k.Kind, withBias):
+			k = Key{strings.TrimSuffix(k.Kind, withBias), first}
+		default:
 			return Rate{}, false
 		}
-		k.Type = dtype.F32
 	}
 }
 
@@ -114,7 +153,7 @@ func Fit(samples []Sample) *Rates {
 	return r
 }
 
-// fitOne solves min Σ √seconds·(x·a(s)/seconds − 1)² over x ≥ 0 for the four parts of a rate. With so few unknowns the best of the
+// fitOne solves min Σ √seconds·(x·a(s)/seconds − 1)² over x ≥ 0 for the parts of a rate. With so few unknowns the best of the
 // solutions over every subset of them that has no negative part is the answer (compare Lawson & Hanson, 1974, chapter 23).
 func fitOne(samples []Sample) Rate {
 	// Parts in units of their means, which keeps the equations well conditioned.
@@ -124,9 +163,10 @@ func fitOne(samples []Sample) Rate {
 	for i, s := range samples {
 		goal[i] = math.Sqrt(math.Sqrt(s.Seconds))
 		all += goal[i] * goal[i]
-		rows[i] = [parts]float64{goal[i] / s.Seconds, goal[i] * s.FLOPs / s.Seconds, goal[i] * s.Moved / s.Seconds, goal[i] * s.Rows / s.Seconds}
-		for j, x := range rows[i] {
-			scale[j] += x / float64(len(samples))
+		rows[i] = s.amounts()
+		for j := range rows[i] {
+			rows[i][j] *= goal[i] / s.Seconds
+			scale[j] += rows[i][j] / float64(len(samples))
 		}
 	}
 	var gram [parts][parts]float64
@@ -145,8 +185,12 @@ func fitOne(samples []Sample) Rate {
 		}
 	}
 	var best [parts]float64
-	least := float64(len(samples)) // of the error without its constant, which x = 0 has
-	for _, subset := range subsets {
+	least := all // the error of x = 0
+	for n := 1; n < 1<<parts; n++ {
+		subset := (n%(1<<(parts-1)))<<1 | n>>(parts-1) // those without a fixed part first, as one size alone says nothing of others
+		if subset&12 == 8 {                            // far bytes cost more than others, not alone
+			continue
+		}
 		x, ok := solve(gram, right, subset)
 		if !ok {
 			continue
@@ -164,15 +208,8 @@ func fitOne(samples []Sample) Rate {
 			best[j] /= scale[j]
 		}
 	}
-	return Rate{Fixed: best[0], FLOP: best[1], Byte: best[2], Row: best[3]}
+	return Rate{Fixed: best[0], FLOP: best[1], Byte: best[2], Far: best[3], Left: best[4], Right: best[5], Result: best[6], Row: best[7]}
 }
-
-// parts are those of a rate: Fixed, FLOP, Byte, Row, bits of a subset in this order.
-const parts = 4
-
-// subsets are all that are not empty, those without the first and the last part before the others: what explains no more is not used, for
-// one size alone says nothing of others.
-var subsets = [...]int{2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15}
 
 // solve solves the equations of a subset of the unknowns, bits of subset; the others are 0. It says no where they have no
 // clear solution or one with a negative part.

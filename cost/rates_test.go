@@ -13,12 +13,18 @@ import (
 // Fit finds the rates that samples were made with, whatever their order, and never a negative one.
 func TestFitFindsRates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	want := []Rate{{"a/f32", 3e-6, 1e-11, 2e-10, 1e-9}, {"b/bf16", 0, 0, 1e-10, 0}, {"c/f32", 5e-6, 0, 0, 0}, {"d/f32", 0, 4e-11, 0, 2e-8}}
-	keys := []Key{{"a", dtype.F32}, {"b", dtype.BF16}, {"c", dtype.F32}, {"d", dtype.F32}}
+	want := []Rate{
+		{Key: "a/f32", Fixed: 3e-6, FLOP: 1e-11, Byte: 2e-10, Row: 1e-9}, {Key: "b/bf16", Byte: 1e-10}, {Key: "c/f32", Fixed: 5e-6}, {Key: "d/f32", FLOP: 4e-11, Row: 2e-8},
+		{Key: "e/f32", Byte: 1e-10, Far: 3e-10}, {Key: "product/f32", FLOP: 1e-11, Left: 1e-10, Result: 5e-11},
+	}
+	keys := []Key{{"a", dtype.F32}, {"b", dtype.BF16}, {"c", dtype.F32}, {"d", dtype.F32}, {"e", dtype.F32}, {"product", dtype.F32}}
 	var samples []Sample
 	for i, k := range keys {
 		for range 12 {
-			s := Sample{Key: k, Work: Work{math.Exp(10 + 10*rng.Float64()), math.Exp(8 + 8*rng.Float64()), math.Exp(4 + 8*rng.Float64())}}
+			s := Sample{Key: k, Work: Work{FLOPs: math.Exp(10 + 10*rng.Float64()), Moved: math.Exp(8 + 10*rng.Float64()), Rows: math.Exp(4 + 8*rng.Float64())}}
+			if k.Kind == "product" {
+				s.Left, s.Right, s.Result = s.Moved, math.Exp(8+10*rng.Float64()), math.Exp(8+10*rng.Float64())
+			}
 			s.Seconds = want[i].Seconds(s.Work)
 			samples = append(samples, s)
 		}
@@ -32,7 +38,11 @@ func TestFitFindsRates(t *testing.T) {
 	}
 	for i, r := range got.List {
 		w := want[i]
-		if r.Key != w.Key || !near(r.Fixed, w.Fixed) || !near(r.FLOP, w.FLOP) || !near(r.Byte, w.Byte) || !near(r.Row, w.Row) {
+		same := r.Key == w.Key
+		for j, p := range r.Parts() {
+			same = same && near(p, w.Parts()[j])
+		}
+		if !same {
 			t.Errorf("got %+v, want %+v", r, w)
 		}
 		if again.List[i] != r {
@@ -50,7 +60,7 @@ func TestFitOfNoise(t *testing.T) {
 		var samples []Sample
 		for range 2 + rng.IntN(6) {
 			f := math.Exp(20 * rng.Float64())
-			samples = append(samples, Sample{Key{"a", dtype.F32}, Work{f, f * rng.Float64(), rng.Float64()}, 1e-9 * f * rng.Float64()})
+			samples = append(samples, Sample{Key{"a", dtype.F32}, Work{FLOPs: f, Moved: f * rng.Float64(), Rows: rng.Float64()}, 1e-9 * f * rng.Float64()})
 		}
 		r := Fit(samples).List[0]
 		if !(r.Fixed >= 0 && r.FLOP >= 0 && r.Byte >= 0 && r.Row >= 0 && r.Fixed+r.FLOP+r.Byte+r.Row > 0) {
@@ -69,9 +79,9 @@ func TestFitOfNoise(t *testing.T) {
 
 // One size alone is taken to scale.
 func TestFitOfOneSize(t *testing.T) {
-	s := Sample{Key{"a", dtype.F32}, Work{1e6, 1e5, 100}, 1e-3}
-	if r := Fit([]Sample{s, s}).List[0]; !near(r.Seconds(Work{2e6, 2e5, 200}), 2e-3) {
-		t.Errorf("twice the work: got %v, want 2 ms", r.Seconds(Work{2e6, 2e5, 200}))
+	s := Sample{Key{"a", dtype.F32}, Work{FLOPs: 1e6, Moved: 1e5, Rows: 100}, 1e-3}
+	if r := Fit([]Sample{s, s}).List[0]; !near(r.Seconds(Work{FLOPs: 2e6, Moved: 2e5, Rows: 200}), 2e-3) {
+		t.Errorf("twice the work: got %v, want 2 ms", r.Seconds(Work{FLOPs: 2e6, Moved: 2e5, Rows: 200}))
 	}
 }
 
@@ -94,5 +104,14 @@ func TestOpTakesTheRateOfItsKind(t *testing.T) {
 	m.Rates.List = []Rate{{Key: "add/bf16", Fixed: 5}, {Key: "add/f32", Fixed: 7}}
 	if got := m.Op(g, &g.Ops[2]); got != 5 {
 		t.Errorf("bf16: got %v, want 5", got)
+	}
+	b.Linear(x, w, b.Input("bias", graph.F(graph.D(16))))
+	m.Rates.List = []Rate{{Key: "matmul+bias/bf16", Fixed: 9}, {Key: "matmul/f32", Fixed: 3}}
+	if got := m.Op(g, &g.Ops[3]); got != 3 {
+		t.Errorf("with a bias that was not measured: got %v, want 3", got)
+	}
+	m.Rates.List = []Rate{{Key: "matmul+bias/f32", Fixed: 9}, {Key: "matmul/f32", Fixed: 3}}
+	if got := m.Op(g, &g.Ops[3]); got != 9 {
+		t.Errorf("with a bias: got %v, want 9", got)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"loadline/compile"
 	"loadline/cost"
 	"loadline/device/cpu"
-	"loadline/graph"
 	"loadline/model"
 	"loadline/planner/probe"
 	"loadline/tensor/kernel"
@@ -24,9 +23,9 @@ import (
 
 // benchCostFlags are those of bench cost.
 type benchCostFlags struct {
-	machine, write string
-	repeat, passes int
-	kinds          bool
+	machine, write, only string
+	repeat, passes       int
+	kinds                bool
 }
 
 func (a *app) benchCostCommand() *cobra.Command {
@@ -35,11 +34,13 @@ func (a *app) benchCostCommand() *cobra.Command {
 		Use:   "cost",
 		Short: "Compare modelled step times with measured ones",
 		Long: `bench cost measures this machine as recompute auto does, models the step time of twenty settings by it, and measures them. The settings differ in
-model, recompute policy, kind of attention, precision and threads. All that is done in several passes, so that what changes on a shared machine from minute to
-minute meets both sides: of an instruction's modelled times too, one of each pass, what counts is the one that a third are below. What is compared with the model, which knows of nothing else that runs, is the
-step undisturbed: of each instruction what a third of its times are below. The median of whole steps stands beside it.`,
+model, recompute policy, kind of attention, precision and threads. Settings and the small models that the machine is measured by take turns, a few steps of each
+at a time, in several passes, so that what changes on a shared machine meets both sides alike. What counts is what the machine does undisturbed, on both sides:
+of each instruction what a tenth of its times are below, the least of ten and fewer. A step measured is the sum of these; beside it stand the same
+of whole steps, and their median: where these lie far above, something else ran.`,
 		Example: `  loadline bench cost
-  loadline bench cost --repeat 9 --json
+  loadline bench cost --passes 16 --json
+  loadline bench cost --only "bench-20m bf16" --passes 1 --kinds
   loadline bench cost --machine this --write machine.json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.benchCost(b) },
@@ -47,9 +48,10 @@ step undisturbed: of each instruction what a third of its times are below. The m
 	f := c.Flags()
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` to model with, as train has it")
 	f.StringVar(&b.write, "write", "", "write the machine, measured with the most threads, to `FILE`, for --machine")
+	f.StringVar(&b.only, "only", "", "the settings that have `TEXT` in their name")
 	f.BoolVar(&b.kinds, "kinds", false, "show for each setting which kinds of operation take other than modelled, largest difference first")
-	f.IntVar(&b.repeat, "repeat", 3, "least `N` measured steps of each setting in a pass")
-	f.IntVar(&b.passes, "passes", 4, "`N` passes over all settings, each with a measurement of the machine where --machine is again")
+	f.IntVar(&b.repeat, "repeat", 2, "least `N` steps of each setting in a pass")
+	f.IntVar(&b.passes, "passes", 8, "`N` passes over all settings, and all of the machine's measurement where --machine is again")
 	return c
 }
 
@@ -95,9 +97,11 @@ type costResult struct {
 	Threads   int     `json:"threads"`
 	Modelled  float64 `json:"modelled_step_seconds"`
 	Measured  float64 `json:"measured_step_seconds"` // undisturbed: see probe.Times
+	Low       float64 `json:"low_step_seconds"`      // of whole steps, the quantile
 	Median    float64 `json:"median_step_seconds"`   // of whole steps
 	Error     float64 `json:"error"`                 // modelled over measured, less 1
 	Described float64 `json:"described_error"`       // the same of the machine that is described and not measured
+	Steps     int     `json:"steps"`                 // that were measured
 
 	Kinds []kindResult `json:"kinds,omitempty"` // with --kinds, by size of the difference
 }
@@ -115,32 +119,39 @@ const costBound = 0.15
 // benchCost is the verb.
 func (a *app) benchCost(b *benchCostFlags) error {
 	if b.repeat < 1 || b.passes < 1 {
-		return usage("--repeat 3 --passes 4", "--repeat %d, --passes %d: want at least 1", b.repeat, b.passes)
+		return usage("--repeat 2 --passes 8", "--repeat %d, --passes %d: want at least 1", b.repeat, b.passes)
 	}
-	all, most := costSettings(), a.computeThreads(1)
+	all := slices.DeleteFunc(costSettings(), func(s costSetting) bool { return !strings.Contains(s.String(), b.only) })
+	if len(all) == 0 {
+		return usage("--only bench-20m", "--only %s: no setting has that in its name", b.only)
+	}
+	most := a.computeThreads(1)
+	machines, meters, err := a.costMachines(all, most, b.machine)
+	if err != nil {
+		return err
+	}
 	runs := make([]costRun, len(all))
 	bar := a.newProgress("setting", int64(b.passes*len(all)), 0)
 	defer bar.close()
-	machines := map[int]cost.Machine{}
 	for pass := range b.passes {
-		for _, n := range []int{1, most} {
-			if pass > 0 && b.machine != measureNow {
-				continue
-			}
-			var err error
-			if machines[n], err = a.machine(b.machine, n, true); err != nil {
-				return err
-			}
-		}
 		for i := range all {
-			begin, s := time.Now(), &all[i]
-			if s.threads == 0 {
-				s.threads = most
+			begin := time.Now()
+			if err := runs[i].add(&all[i], b.repeat); err != nil {
+				return fmt.Errorf("%s: %w", all[i], err)
 			}
-			if err := runs[i].add(s, machines[s.threads], b); err != nil {
-				return fmt.Errorf("%s: %w", s, err)
+			for _, m := range meters { // some models between any two settings
+				for j := i * m.Models() / len(all); j < (i+1)*m.Models()/len(all); j++ {
+					if err := m.Visit(j, costVisit); err != nil {
+						return err
+					}
+				}
 			}
-			bar.set(int64(pass*len(all)+i+1), time.Since(begin), s.String(), "")
+			bar.set(int64(pass*len(all)+i+1), time.Since(begin), all[i].String(), "")
+		}
+	}
+	for n, m := range meters {
+		if machines[n], err = m.Machine(); err != nil {
+			return err
 		}
 	}
 	if b.write != "" {
@@ -149,14 +160,48 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		}
 	}
 	results := []costResult{}
-	rows := [][]string{{"setting", "threads", "modelled", "measured", "error", "median"}}
-	within, worst, sum := 0, 0.0, 0.0
 	for i := range all {
-		r := runs[i].result(&all[i], b.kinds)
-		results = append(results, r)
-		rows = append(rows, []string{r.Test, fmt.Sprint(r.Threads), milliseconds(r.Modelled), milliseconds(r.Measured), fmt.Sprintf("%+.1f%%", 100*r.Error), milliseconds(r.Median)})
-		for _, k := range r.Kinds[:min(4, len(r.Kinds))] {
-			rows = append(rows, []string{"  " + k.Kind, "", milliseconds(k.Modelled), milliseconds(k.Measured), fmt.Sprintf("%+.1f%%", 100*(k.Modelled/k.Measured-1)), ""})
+		results = append(results, runs[i].result(&all[i], machines[all[i].threads], b.kinds))
+	}
+	return a.costTable(results, machines[most].Name)
+}
+
+// About what a visit takes: to a model of the machine's measurement, and to a setting.
+const (
+	costVisit = 200 * time.Millisecond
+	costTime  = 500 * time.Millisecond
+)
+
+// costMachines sets the settings' threads, most where they have none, and finds the machine for each number: one that is known, or a meter
+// that will tell.
+func (a *app) costMachines(all []costSetting, most int, machine string) (map[int]cost.Machine, map[int]*probe.Meter, error) {
+	machines, meters := map[int]cost.Machine{}, map[int]*probe.Meter{}
+	for i := range all {
+		if all[i].threads == 0 {
+			all[i].threads = most
+		}
+	}
+	for _, n := range []int{1, most} {
+		if machine == measureNow {
+			meters[n] = probe.NewMeter(cpu.New(cpu.Options{Threads: n, Set: kernel.Best()}), probeOptions(n, os.TempDir()))
+			continue
+		}
+		var err error
+		if machines[n], err = a.machine(machine, n, true); err != nil {
+			return nil, nil, err
+		}
+	}
+	return machines, meters, nil
+}
+
+// costTable prints what all settings took.
+func (a *app) costTable(results []costResult, machine string) error {
+	rows := [][]string{{"setting", "threads", "modelled", "measured", "error", "step, lowest", "median"}}
+	within, worst, sum := 0, 0.0, 0.0
+	for _, r := range results {
+		rows = append(rows, []string{r.Test, fmt.Sprint(r.Threads), milliseconds(r.Modelled), milliseconds(r.Measured), fmt.Sprintf("%+.1f%%", 100*r.Error), milliseconds(r.Low), milliseconds(r.Median)})
+		for _, k := range r.Kinds[:min(6, len(r.Kinds))] {
+			rows = append(rows, []string{"  " + k.Kind, "", milliseconds(k.Modelled), milliseconds(k.Measured), fmt.Sprintf("%+.1f%%", 100*(k.Modelled/k.Measured-1)), "", ""})
 		}
 		e := math.Abs(r.Error)
 		if worst, sum = max(worst, e), sum+e; e <= costBound {
@@ -164,12 +209,13 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		}
 	}
 	table(a.text(), rows)
-	fmt.Fprintf(a.text(), "within %.0f%%: %d of %d; mean error %.1f%%, largest %.1f%%\n", 100*costBound, within, len(all), 100*sum/float64(len(all)), 100*worst)
+	mean := sum / float64(len(results))
+	fmt.Fprintf(a.text(), "within %.0f%%: %d of %d; mean error %.1f%%, largest %.1f%%\n", 100*costBound, within, len(results), 100*mean, 100*worst)
 	if !a.json {
 		return nil
 	}
 	return a.document(map[string]any{
-		"results": results, "machine": machines[most].Name, "within": within, "bound": costBound, "mean_error": sum / float64(len(all)), "largest_error": worst,
+		"results": results, "machine": machine, "within": within, "bound": costBound, "quantile": probe.Quantile, "mean_error": mean, "largest_error": worst,
 		"seconds": a.seconds(),
 	})
 }
@@ -200,83 +246,60 @@ func (s costSetting) options(m cost.Machine) (train.Options, error) {
 
 // costRun is a setting in all passes.
 type costRun struct {
-	times     probe.Times
-	modelled  probe.Times // one step of each pass
-	kinds     []string    // of each instruction
-	described float64
+	rig     *probe.Rig // open while it is measured
+	samples []cost.Sample
+	times   probe.Times
 }
 
-// add models and measures the setting once more.
-func (x *costRun) add(s *costSetting, m cost.Machine, b *benchCostFlags) (err error) {
-	o, err := s.options(m)
-	if err != nil {
-		return err
-	}
+// add measures the setting once more. What it runs is compiled once, for the machine that is described.
+func (x *costRun) add(s *costSetting, repeat int) (err error) {
 	dev := cpu.New(cpu.Options{Threads: s.threads, Set: kernel.Best()})
-	if x.kinds == nil {
-		described := o
-		described.Machine = cost.Laptop2()
-		plain, err := train.Compile(described, dev, train.FixedBytes{})
+	if x.rig == nil {
+		o, err := s.options(cost.Laptop2())
 		if err != nil {
 			return err
 		}
-		x.described = plain.Seconds()
+		if x.rig, err = probe.Compile(dev, o); err != nil {
+			return err
+		}
+		x.samples = x.rig.Samples(0)
 	}
-	rig, err := probe.Open(dev, os.TempDir(), o)
-	if err != nil {
+	if err := x.rig.Open(dev, os.TempDir()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	var modelled []float64
-	x.kinds = x.kinds[:0]
-	if err := rig.Watch(0, func(_ *compile.Program, in *compile.Instr, _ time.Duration) { // the first step, which is not counted
-		modelled, x.kinds = append(modelled, in.Seconds), append(x.kinds, kindOf(in))
-	}); err != nil {
-		return err
-	}
-	x.modelled.AddStep(modelled)
-	for begin, n := time.Now(), 0; n < b.repeat || time.Since(begin) < time.Second; n++ {
-		if err := x.times.Add(rig, 0); err != nil {
+	defer func() { err = errors.Join(err, x.rig.Close()) }()
+	for begin, n := time.Now(), 0; n < repeat || time.Since(begin) < costTime; n++ { // the first step touches memory, and is seldom the lowest
+		if err := x.times.Add(x.rig, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// kindOf is the kind and type of an operation, as rates have it.
-func kindOf(in *compile.Instr) string {
-	var types []graph.Type
-	for _, o := range slices.Concat(in.In, in.Out) {
-		types = append(types, o.Type)
-	}
-	return cost.Key{Kind: in.Op.Kind(), Type: cost.TypeOf(types...)}.String()
-}
-
-// result is what all passes say.
-func (x *costRun) result(s *costSetting, kinds bool) costResult {
-	r := costResult{Test: s.String(), Threads: s.threads, Modelled: x.modelled.Undisturbed(), Measured: x.times.Undisturbed(), Median: middle(x.times.Steps)}
-	r.Error, r.Described = r.Modelled/r.Measured-1, x.described/r.Measured-1
-	if kinds {
-		r.Kinds = x.byKind()
-	}
-	return r
-}
-
-// byKind is the time of a step by kind of operation.
-func (x *costRun) byKind() (all []kindResult) {
-	modelled, measured := x.modelled.Instrs(), x.times.Instrs()
-	for j, key := range x.kinds {
-		i := slices.IndexFunc(all, func(k kindResult) bool { return k.Kind == key })
-		if i < 0 {
-			i, all = len(all), append(all, kindResult{Kind: key})
+// result is what all passes say, beside what m says.
+func (x *costRun) result(s *costSetting, m cost.Machine, kinds bool) costResult {
+	r := costResult{Test: s.String(), Threads: s.threads, Measured: x.times.Undisturbed(), Low: probe.Low(x.times.Steps), Median: middle(x.times.Steps), Steps: len(x.times.Steps)}
+	described, measured := cost.Laptop2(), x.times.Instrs()
+	for j, i := range x.samples {
+		seconds := m.Of(i.Key, i.Work)
+		r.Modelled += seconds
+		r.Described += described.Of(i.Key, i.Work)
+		key := i.Key.String()
+		at := slices.IndexFunc(r.Kinds, func(k kindResult) bool { return k.Kind == key })
+		if at < 0 {
+			at, r.Kinds = len(r.Kinds), append(r.Kinds, kindResult{Kind: key})
 		}
-		all[i].Modelled += modelled[j]
-		all[i].Measured += measured[j]
+		r.Kinds[at].Modelled += seconds
+		r.Kinds[at].Measured += measured[j]
 	}
-	slices.SortStableFunc(all, func(x, y kindResult) int {
+	r.Error, r.Described = r.Modelled/r.Measured-1, r.Described/r.Measured-1
+	slices.SortStableFunc(r.Kinds, func(x, y kindResult) int {
 		return cmp.Compare(math.Abs(y.Modelled-y.Measured), math.Abs(x.Modelled-x.Measured))
 	})
-	return all
+	if !kinds {
+		r.Kinds = nil
+	}
+	return r
 }
 
 // middle is the median.

@@ -35,7 +35,8 @@ func (a *app) benchRecomputeCommand() *cobra.Command {
 		Short: "Measure what recomputing activations saves and costs",
 		Long: `bench recompute compares recompute policies: the bytes of activations that are saved for the backward half, and the time of a step. After
 each policy comes auto, given the saved bytes of that policy, or with --given memory its peak. All policies are open at once over the same weights and take turns, so what else
-happens on the machine meets all alike. A step's time is the step undisturbed: of each instruction what a third of its times are below.`,
+happens on the machine meets all alike; where auto is the very program of a policy, that program is measured once. A step's time is the step undisturbed:
+of each instruction what a tenth of its times are below, the least of ten and fewer. The median of whole steps stands beside it.`,
 		Example: `  loadline bench recompute
   loadline bench recompute --attention flash --repeat 15 --json
   loadline bench recompute --preset bench-20m --policies none,full,norm+mlp.act`,
@@ -51,7 +52,7 @@ happens on the machine meets all alike. A step's time is the step undisturbed: o
 	f.StringVar(&b.policies, "policies", "none,full,attn.core,norm+mlp.act", "`LIST` of policies to compare with the first; + joins tags")
 	f.Var(&b.given, "given", "what of a policy auto is held to: its saved activations, or its memory at the peak")
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` that auto decides by, as train has it")
-	f.IntVar(&b.repeat, "repeat", 5, "turns")
+	f.IntVar(&b.repeat, "repeat", 9, "turns")
 	return c
 }
 
@@ -61,8 +62,9 @@ type recomputeResult struct {
 	Attention string    `json:"attention"`
 	Threads   int       `json:"threads"`
 	Saved     mem.Bytes `json:"saved_activation_bytes"`
-	Peak      mem.Bytes `json:"peak_bytes"`   // of the job, without the Go runtime
-	Seconds   float64   `json:"step_seconds"` // undisturbed: see probe.Times
+	Peak      mem.Bytes `json:"peak_bytes"`       // of the job, without the Go runtime
+	Seconds   float64   `json:"step_seconds"`     // undisturbed: see probe.Times
+	Low       float64   `json:"low_step_seconds"` // of whole steps, the quantile
 	Median    float64   `json:"median_step_seconds"`
 	Modelled  float64   `json:"modelled_step_seconds"`
 	BytesLess float64   `json:"bytes_saved"` // of the first policy's saved activations
@@ -71,12 +73,14 @@ type recomputeResult struct {
 	Ratio         float64 `json:"time_of_policy,omitempty"`
 	ModelledRatio float64 `json:"modelled_time_of_policy,omitempty"`
 	Chosen        string  `json:"chosen,omitempty"`
+	// The row before that is the same program, instruction for instruction and place for place: measured once, so its times are these.
+	Same string `json:"same_program_as,omitempty"`
 }
 
 // benchRecompute is the verb.
 func (a *app) benchRecompute(b *benchRecomputeFlags) error {
 	if b.repeat < 1 {
-		return usage("--repeat 5", "--repeat %d: want at least 1", b.repeat)
+		return usage("--repeat 9", "--repeat %d: want at least 1", b.repeat)
 	}
 	c, d, err := model.Preset(b.preset)
 	if err != nil {
@@ -111,7 +115,7 @@ func (a *app) benchRecompute(b *benchRecomputeFlags) error {
 		return nil
 	}
 	return a.document(map[string]any{
-		"results": results, "preset": b.preset, "batch": o.Batch, "seq": o.Seq, "precision": o.Precision, "machine": o.Machine.Name, "turns": b.repeat,
+		"results": results, "preset": b.preset, "batch": o.Batch, "seq": o.Seq, "precision": o.Precision, "machine": o.Machine.Name, "turns": b.repeat, "quantile": probe.Quantile,
 		"kernels": kernel.Best().Name(), "seconds": a.seconds(),
 	})
 }
@@ -145,16 +149,25 @@ func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads in
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
-	times, err := a.turns(rig, len(all), b.repeat)
+	first := make([]int, len(all)) // the first setting that is the same program
+	for i := range all {
+		for !rig.Same(first[i], i) {
+			first[i]++
+		}
+	}
+	times, err := a.turns(rig, first, b.repeat)
 	if err != nil {
 		return nil, err
 	}
 	for i := range results {
-		r, j := &results[i], rig.Job(i)
+		r, j, t := &results[i], rig.Job(i), &times[first[i]]
 		r.Attention, r.Threads, r.Saved, r.Peak, r.Modelled = o.Attention, threads, j.SavedActivationBytes(), j.Promise.Memory(), j.Seconds()
-		r.Seconds, r.Median = times[i].Undisturbed(), middle(times[i].Steps)
+		r.Seconds, r.Low, r.Median = t.Undisturbed(), probe.Low(t.Steps), middle(t.Steps)
 		r.BytesLess = 1 - float64(r.Saved)/float64(results[0].Saved)
 		r.TimeMore = r.Seconds/results[0].Seconds - 1
+		if first[i] != i {
+			r.Same = results[first[i]].Test
+		}
 		if i%2 == 1 {
 			r.Ratio, r.ModelledRatio, r.Chosen = r.Seconds/results[i-1].Seconds, r.Modelled/results[i-1].Modelled, strings.Join(j.Step.Notes, "; ")
 		}
@@ -163,19 +176,25 @@ func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads in
 	return results, nil
 }
 
-// turns makes n steps of each setting, one of each in turn, after one that is not counted.
-func (a *app) turns(rig *probe.Rig, settings, n int) ([]probe.Times, error) {
+// turns makes n steps of each setting that is the first of its program, one of each in turn, after one that is not counted. Every other
+// turn goes from the last to the first, so that neither of two has the better place, and what rises or falls slowly meets both alike.
+func (a *app) turns(rig *probe.Rig, first []int, n int) ([]probe.Times, error) {
 	bar := a.newProgress("turn", int64(n+1), 0)
 	defer bar.close()
-	times := make([]probe.Times, settings)
+	times := make([]probe.Times, len(first))
 	for turn := range n + 1 {
 		begin := time.Now()
-		for k := range settings {
-			i := (k + turn) % settings // so that none is always the first
+		for k := range first {
+			i := k
+			if turn%2 == 1 {
+				i = len(first) - 1 - k
+			}
 			var err error
-			if turn == 0 {
+			switch {
+			case first[i] != i:
+			case turn == 0:
 				_, err = rig.Step(i)
-			} else {
+			default:
 				err = times[i].Add(rig, i)
 			}
 			if err != nil {
@@ -189,14 +208,17 @@ func (a *app) turns(rig *probe.Rig, settings, n int) ([]probe.Times, error) {
 
 // printRecompute prints the table for people.
 func (a *app) printRecompute(results []recomputeResult, m cost.Machine) {
-	rows := [][]string{{"recompute", "attention", "saved activations", "bytes saved", "step", "time added", "modelled", "of the policy's time", "modelled"}}
+	rows := [][]string{{"recompute", "attention", "saved activations", "bytes saved", "step", "time added", "modelled", "of the policy's time", "modelled", "median"}}
 	for i, r := range results {
 		row := []string{
 			r.Test, r.Attention, r.Saved.String(), fmt.Sprintf("%.1f%%", 100*r.BytesLess), milliseconds(r.Seconds), fmt.Sprintf("%+.1f%%", 100*r.TimeMore),
-			fmt.Sprintf("%+.1f%%", 100*(r.Modelled/results[0].Modelled-1)), "", "",
+			fmt.Sprintf("%+.1f%%", 100*(r.Modelled/results[0].Modelled-1)), "", "", milliseconds(r.Median),
 		}
 		if i%2 == 1 {
 			row[7], row[8] = fmt.Sprintf("%.3f", r.Ratio), fmt.Sprintf("%.3f", r.ModelledRatio)
+		}
+		if r.Same == results[i/2*2].Test {
+			row[7] += ", the same program"
 		}
 		rows = append(rows, row)
 	}

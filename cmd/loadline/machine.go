@@ -107,10 +107,8 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return none, fmt.Errorf("machine: %w", err)
 	}
-	order := probeOrder{Name: fmt.Sprintf("measured %d-thread %s", threads, kernel.Best().Name()), Threads: threads, Memory: probeMemory, Dir: dir}
-	if available, _, err := availableMemory(); err == nil {
-		order.Memory = min(order.Memory, available/2)
-	}
+	o := probeOptions(threads, dir)
+	order := probeOrder{Name: o.Name, Threads: threads, Memory: o.Memory, Dir: o.Dir}
 	text, err := json.Marshal(order)
 	if err != nil {
 		return none, fmt.Errorf("machine: %w", err)
@@ -130,6 +128,15 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 		return none, fmt.Errorf("machine: measuring it: %w", err)
 	}
 	return m, nil
+}
+
+// probeOptions is how this machine is measured with so many threads.
+func probeOptions(threads int, dir string) probe.Options {
+	o := probe.Options{Name: fmt.Sprintf("measured %d-thread %s", threads, kernel.Best().Name()), Memory: probeMemory, Dir: dir}
+	if available, _, err := availableMemory(); err == nil {
+		o.Memory = min(o.Memory, available/2)
+	}
+	return o
 }
 
 // serveProbe is the life of a probe's process.

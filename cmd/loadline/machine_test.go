@@ -145,6 +145,9 @@ func TestBenchRecompute(t *testing.T) {
 			t.Errorf("%+v beside %+v", r, policy)
 		}
 	}
+	if auto := d.Results[1]; auto.Same == d.Results[0].Test && auto.Seconds != d.Results[0].Seconds || auto.Same == "" {
+		t.Errorf("auto with all bytes: %+v, want none's program", auto)
+	}
 	if full := d.Results[2]; full.Test != "full" || full.BytesLess < 0.5 || full.Modelled <= d.Results[0].Modelled {
 		t.Errorf("full: %+v", full)
 	}
@@ -152,6 +155,24 @@ func TestBenchRecompute(t *testing.T) {
 		"--policies auto": "no policy", "--policies x": "x", "--preset x": "no preset", "--repeat 0": "at least 1",
 	} {
 		r := loadline(t, append([]string{"bench", "recompute", "--machine", cost.Laptop2().Name, "--preset", "llama-tiny"}, strings.Fields(args)...)...)
+		if r.code == codeDone || !strings.Contains(r.err, want) {
+			t.Errorf("%s: got exit code %d: %s", args, r.code, r.err)
+		}
+	}
+}
+
+// Settings and the models of the machine's measurement take turns; --only picks settings.
+func TestBenchCost(t *testing.T) {
+	var d struct{ Results []costResult }
+	document(t, &d, codeDone, "bench", "cost", "--quiet", "--threads", "1", "--machine", cost.Laptop2().Name, "--only", "llama-tiny bf16", "--passes", "2", "--repeat", "1", "--kinds")
+	if len(d.Results) != 1 {
+		t.Fatalf("got %d results, want 1", len(d.Results))
+	}
+	if r := d.Results[0]; r.Steps < 2 || r.Modelled <= 0 || r.Measured <= 0 || len(r.Kinds) < 10 {
+		t.Errorf("got %+v", r)
+	}
+	for args, want := range map[string]string{"--only nothing": "no setting", "--passes 0": "at least 1", "--repeat 0": "at least 1"} {
+		r := loadline(t, append([]string{"bench", "cost", "--machine", cost.Laptop2().Name}, strings.Fields(args)...)...)
 		if r.code == codeDone || !strings.Contains(r.err, want) {
 			t.Errorf("%s: got exit code %d: %s", args, r.code, r.err)
 		}
@@ -177,9 +198,9 @@ func TestCostSettings(t *testing.T) {
 	x, s := costRun{}, costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}
 	var err error
 	for range 2 {
-		err = errors.Join(err, x.add(&s, cost.Laptop2(), &benchCostFlags{repeat: 1}))
+		err = errors.Join(err, x.add(&s, 1))
 	}
-	r := x.result(&s, true)
+	r := x.result(&s, cost.Laptop2(), true)
 	var sum float64
 	for _, k := range r.Kinds {
 		sum += k.Modelled
@@ -187,7 +208,7 @@ func TestCostSettings(t *testing.T) {
 	if len(r.Kinds) < 10 || math.Abs(sum/r.Modelled-1) > 1e-9 {
 		t.Errorf("%d kinds are modelled at %v, the step at %v", len(r.Kinds), sum, r.Modelled)
 	}
-	if err != nil || r.Modelled <= 0 || r.Measured <= 0 || math.Abs(r.Error-r.Described) > 1e-9 || r.Threads != 1 {
+	if err != nil || r.Modelled <= 0 || r.Measured <= 0 || r.Median < r.Low || math.Abs(r.Error-r.Described) > 1e-9 || r.Threads != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }

@@ -56,8 +56,12 @@ func check(m *cost.Machine) error {
 	}
 	list := m.Rates.List
 	for i, r := range list {
-		if !good(r.Fixed) || !good(r.FLOP) || !good(r.Byte) || !good(r.Row) || r.Fixed+r.FLOP+r.Byte+r.Row == 0 {
-			return fmt.Errorf("machine %q: rate %q: got %g, %g, %g and %g, want 0 or more and not all 0", m.Name, r.Key, r.Fixed, r.FLOP, r.Byte, r.Row)
+		parts, sum := r.Parts(), 0.0
+		for _, x := range parts {
+			sum += x
+		}
+		if slices.ContainsFunc(parts[:], func(x float64) bool { return !good(x) }) || sum == 0 {
+			return fmt.Errorf("machine %q: rate %q: got parts of %g, want 0 or more and not all 0", m.Name, r.Key, parts)
 		}
 		if i > 0 && cmp.Compare(list[i-1].Key, r.Key) >= 0 {
 			return fmt.Errorf("machine %q: rate %q follows %q, want them ascending", m.Name, r.Key, list[i-1].Key)

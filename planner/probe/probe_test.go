@@ -23,7 +23,7 @@ import (
 // compiled is a setting, compiled and not opened.
 func compiled(t *testing.T, s setting) *Rig {
 	t.Helper()
-	r, err := compileAll(here(), s.options())
+	r, err := Compile(here(), s.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +74,21 @@ func TestRig(t *testing.T) {
 // What a sample says of an instruction is what the graph says of its operation.
 func TestSamplesAreOfWhatTheGraphSays(t *testing.T) {
 	o := setting{model.Llama, 64, 1, 2, 2, 128, 256, 1, 64, "bf16", "flash", compile.AdamW}.options()
-	samples, err := sample(here(), o, Options{Dir: t.TempDir()}, 0)
+	m := &Meter{dev: here(), o: Options{Dir: t.TempDir()}, models: make([]metered, 1)}
+	r, err := Compile(here(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.models[0] = metered{rig: r, samples: r.Samples(0)}
+	for range 2 {
+		if err := m.Visit(0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.models[0].times.Steps); n != 2*leastSteps {
+		t.Errorf("two visits: %d steps, want %d", n, 2*leastSteps)
+	}
+	samples := m.Samples()
 	var flops float64
 	kinds := map[string]bool{}
 	for _, s := range samples {
@@ -97,13 +108,14 @@ func TestSamplesAreOfWhatTheGraphSays(t *testing.T) {
 			t.Errorf("no sample of %v", k)
 		}
 	}
-	m := describe("here", samples)
-	m.FLOPs, m.Bandwidth = 1, 1 // this model has no product and no sum of f32
-	if err := check(&m); err != nil || len(m.Rates.List) != len(kinds) {
-		t.Errorf("described: %v; %d rates of %d kinds", err, len(m.Rates.List), len(kinds))
+	c := describe("here", samples)
+	c.FLOPs, c.Bandwidth = 1, 1 // this model has no product and no sum of f32
+	if err := check(&c); err != nil || len(c.Rates.List) != len(kinds) {
+		t.Errorf("described: %v; %d rates of %d kinds", err, len(c.Rates.List), len(kinds))
 	}
-	if got, err := sample(here(), o, Options{Dir: t.TempDir(), Memory: 1}, 0); err != nil || got != nil {
-		t.Errorf("where it does not fit: %d samples, %v", len(got), err)
+	m.o.Memory = 1
+	if err := m.Visit(0, 0); err != nil || len(m.models[0].times.Steps) != 2*leastSteps {
+		t.Errorf("where it does not fit: %d steps, %v", len(m.models[0].times.Steps), err)
 	}
 }
 
@@ -129,7 +141,7 @@ func TestSettingsCoverThePresets(t *testing.T) {
 			for _, attention := range []string{"flash", "standard"} {
 				o := train.Defaults(c)
 				o.Batch, o.Seq, o.Precision, o.Attention = 1, d.Seq, precision, attention
-				j, err := compileAll(here(), o)
+				j, err := Compile(here(), o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,6 +153,24 @@ func TestSettingsCoverThePresets(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Low is the least of ten and fewer, and a tenth of more are below it.
+func TestLow(t *testing.T) {
+	var x []float64
+	for i := range 100 {
+		x = append([]float64{float64(i)}, x...)
+		want := 0.
+		if i >= 10 {
+			want = float64(i / 10)
+		}
+		if got := Low(x); got != want {
+			t.Errorf("of 0 to %d: got %v, want %v", i, got, want)
+		}
+	}
+	if got := Low(nil); got != 0 {
+		t.Errorf("of nothing: got %v", got)
 	}
 }
 

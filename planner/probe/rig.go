@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"loadline/compile"
+	"loadline/cost"
 	"loadline/device"
 	"loadline/graph"
 	"loadline/mem"
@@ -22,30 +24,41 @@ import (
 // made up, tokens too.
 type Rig struct {
 	jobs    []*train.Job
-	session device.Session
+	all     []*compile.Program // of all jobs
+	session device.Session     // nil while it is not open
 }
 
 // Open compiles settings and opens them. They have to agree in what they keep between steps: the model, the precision, the optimizer.
 func Open(dev device.Device, dir string, settings ...train.Options) (*Rig, error) {
-	r, err := compileAll(dev, settings...)
+	r, err := Compile(dev, settings...)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.open(dev, dir)
+	return r, r.Open(dev, dir)
 }
 
-// open opens what is compiled. After an error nothing is held.
-func (r *Rig) open(dev device.Device, dir string) error {
-	var all []*compile.Program
-	for i := range r.jobs {
+// Compile is a Rig that is not open.
+func Compile(dev device.Device, settings ...train.Options) (*Rig, error) {
+	r := &Rig{}
+	for i, o := range settings {
+		j, err := train.Compile(o, dev, train.FixedBytes{})
+		if err != nil {
+			return nil, err
+		}
+		r.jobs = append(r.jobs, j)
 		for _, p := range r.programs(i) {
-			if !slices.Contains(all, p) {
+			if !slices.Contains(r.all, p) {
 				p.Name = fmt.Sprintf("%d.%s", i, p.Name)
-				all = append(all, p)
+				r.all = append(r.all, p)
 			}
 		}
 	}
-	job, err := compile.NewJob(mem.Usage{}, all...)
+	return r, nil
+}
+
+// Open opens what is compiled, on the device that it was compiled for, for the first time or again after Close. After an error nothing is held.
+func (r *Rig) Open(dev device.Device, dir string) error {
+	job, err := compile.NewJob(mem.Usage{}, r.all...)
 	if err != nil {
 		return err
 	}
@@ -56,19 +69,6 @@ func (r *Rig) open(dev device.Device, dir string) error {
 		return errors.Join(err, r.Close())
 	}
 	return nil
-}
-
-// compileAll is a Rig that is not open.
-func compileAll(dev device.Device, settings ...train.Options) (*Rig, error) {
-	r := &Rig{}
-	for _, o := range settings {
-		j, err := train.Compile(o, dev, train.FixedBytes{})
-		if err != nil {
-			return nil, err
-		}
-		r.jobs = append(r.jobs, j)
-	}
-	return r, nil
 }
 
 // programs are what a step of setting i runs.
@@ -89,6 +89,23 @@ func (r *Rig) programs(i int) (out []*compile.Program) {
 
 // Job is setting i, compiled.
 func (r *Rig) Job(i int) *train.Job { return r.jobs[i] }
+
+// Samples describes the instructions of a step of setting i, in order of execution. They are without times.
+func (r *Rig) Samples(i int) (out []cost.Sample) {
+	for _, p := range r.programs(i) {
+		for k := range p.Instrs {
+			out = append(out, describeInstr(p, &p.Instrs[k]))
+		}
+	}
+	return out
+}
+
+// Same tells whether settings i and j are one program: the same instructions on buffers in the same places.
+func (r *Rig) Same(i, j int) bool {
+	return slices.EqualFunc(r.programs(i), r.programs(j), func(p, q *compile.Program) bool {
+		return reflect.DeepEqual(p.Instrs, q.Instrs) && reflect.DeepEqual(p.Buffers, q.Buffers)
+	})
+}
 
 // Step makes a step of setting i and returns how long it took.
 func (r *Rig) Step(i int) (time.Duration, error) {
@@ -112,57 +129,12 @@ func (r *Rig) Watch(i int, f func(p *compile.Program, in *compile.Instr, d time.
 	return nil
 }
 
-// Times are how long the steps of one setting took, and each of their instructions.
-type Times struct {
-	Steps  []float64   // seconds
-	instrs [][]float64 // by instruction, in order of execution
-}
-
-// Add makes a step of setting i and adds its times.
-func (t *Times) Add(r *Rig, i int) error {
-	var step []float64
-	begin := time.Now()
-	err := r.Watch(i, func(_ *compile.Program, _ *compile.Instr, d time.Duration) { step = append(step, d.Seconds()) })
-	if err != nil {
-		return err
-	}
-	t.AddStep(step)
-	t.Steps[len(t.Steps)-1] = time.Since(begin).Seconds()
-	return nil
-}
-
-// AddStep adds a step whose instructions took so long.
-func (t *Times) AddStep(instrs []float64) {
-	if len(t.Steps) == 0 {
-		t.instrs = make([][]float64, len(instrs))
-	}
-	var sum float64
-	for i, s := range instrs {
-		t.instrs[i] = append(t.instrs[i], s)
-		sum += s
-	}
-	t.Steps = append(t.Steps, sum)
-}
-
-// Instrs is, of every instruction, what a third of its times are below. Something that takes the processor away for a moment meets
-// a few instructions of a step, and seldom the same ones of the next.
-func (t *Times) Instrs() (out []float64) {
-	for _, x := range t.instrs {
-		out = append(out, undisturbed(slices.Clone(x)))
-	}
-	return out
-}
-
-// Undisturbed is a step's seconds if nothing else ran: the sum of Instrs.
-func (t *Times) Undisturbed() (sum float64) {
-	for _, s := range t.Instrs() {
-		sum += s
-	}
-	return sum
-}
-
 // Close releases everything.
-func (r *Rig) Close() error { return r.session.Close() }
+func (r *Rig) Close() error {
+	s := r.session
+	r.session = nil
+	return s.Close()
+}
 
 // pieceBytes is how much is written at a time.
 const pieceBytes = 16 << 10
