@@ -21,7 +21,7 @@ import (
 	"loadline/tensor/kernel"
 )
 
-// Times are modelled for a machine: a described one, or this one as it was measured. Measuring takes a few seconds and much of the
+// Times are modelled for a machine: a described one, or this one as it was measured. Measuring takes about ten seconds and much of the
 // processor, and may take more memory than the run that asks, so it happens in a process of its own and once: what it finds is
 // kept in the user's cache, by processor, kernels, threads and version. The ranks of a run get the machine with the run.
 const (
@@ -113,7 +113,7 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 	if err != nil {
 		return none, fmt.Errorf("machine: %w", err)
 	}
-	a.say("measuring this machine: a few seconds\n")
+	a.say("measuring this machine: about ten seconds\n")
 	ctx, stop := context.WithTimeout(context.Background(), probeLimit)
 	defer stop()
 	c := exec.CommandContext(ctx, self)

@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // rounds is how often every model is visited.
-const rounds = 3
+const rounds = 2
 
 // Measure measures dev. What it returns is fitted to this process's own steps, so nothing else should be running.
 func Measure(dev device.Device, o Options) (cost.Machine, error) {
