@@ -314,8 +314,8 @@ func (b *binder) op() step {
 	return nothing
 }
 
-// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of the tiles of attention or the rounded rows of a
-// product.
+// needs is the bytes of workspace for programs: of each thread, of rotary tables, and of what threads share: the tiles of attention, the rounded
+// rows or the packed operand of a product.
 func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	for _, p := range programs {
 		ropes = max(ropes, ropeNeeds(p))
@@ -328,15 +328,15 @@ func needs(programs []*compile.Program) (worker, ropes, tiles int64) {
 	return graph.RoundUp(worker), graph.RoundUp(ropes), graph.RoundUp(tiles)
 }
 
-// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention or rounded rows, that an instruction needs.
+// opNeeds is the workspace of one thread, and the shared bytes for the tiles of attention, rounded rows or packed weights, that an instruction needs.
 func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
 	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
 	if stores(in) {
 		return storedNeeds(in, b)
 	}
-	if n := productNeeds(in, b); n > 0 {
-		return n, 0
+	if n, shared := productNeeds(in, b); n > 0 {
+		return n, shared
 	}
 	switch o := in.Op.(type) {
 	case graph.Updater:
@@ -346,9 +346,9 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 	case graph.ShardSlice, graph.AllGather: // copies of one type
 		return 0, 0
 	case graph.HeadLoss:
-		return headNeeds(in, o, b), 0
+		return headNeeds(in, o, b)
 	case graph.HeadLossGrad:
-		return headNeeds(in, graph.HeadLoss(o), b), 0
+		return headNeeds(in, graph.HeadLoss(o), b)
 	case graph.CrossEntropy:
 		return 4 * pieceElems, 0
 	case graph.RMSNormGrad, graph.LayerNormGrad:

@@ -121,7 +121,7 @@ type Session struct {
 	mem      *device.Memory
 	scratch  *arena.Arena
 	worker   [][]float32     // by thread
-	shared   []float32       // rotary tables, then the tiles of attention or the rounded rows of a product
+	shared   []float32       // rotary tables, then the tiles of attention, or the rounded rows or the packed operand of a product
 	tilesAt  int             // where those begin
 	codes    []byte          // the same bytes, for the rows
 	packed   map[string]bool // States that lie in panels, which only Restore fills
@@ -133,9 +133,10 @@ type Session struct {
 	b    graph.Bounds
 	args device.Args
 
-	loop     loop    // the loop in progress
-	gem      gemm    // the matrix product in progress
-	prod     product // the product with a packed weight in progress
+	loop     loop       // the loop in progress
+	gem      gemm       // the matrix product in progress
+	sharing  gemmShared // the same, where B is packed once
+	prod     product    // the product with a packed weight in progress
 	rounding rounding
 }
 

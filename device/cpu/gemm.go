@@ -116,10 +116,18 @@ func (s *Session) gemm(c, a, b matrix, acc bool, from floats, bias []float32) {
 	if from.same(c.floats) {
 		from = floats{}
 	}
-	mt, nt := s.cut(c, a, b)
 	g := &s.gem
-	*g = gemm{s: s, c: c, a: a, b: b, acc: acc, from: from, bias: bias, mt: mt, nt: nt, across: tiles(c.cols, nt)}
-	s.pool.DoTask(g.across*tiles(c.rows, mt), g)
+	*g = gemm{s: s, c: c, a: a, b: b, acc: acc, from: from, bias: bias}
+	if a.t != dtype.F16 && b.t != dtype.F16 {
+		half := a.narrow() || b.narrow()
+		if p := panelsOf(c.rows, c.cols, a.cols, half, c.narrow()); p.n > 0 {
+			s.sharedGemm(p, half)
+			return
+		}
+	}
+	g.mt, g.nt = s.cut(c, a, b)
+	g.across = tiles(c.cols, g.nt)
+	s.pool.DoTask(g.across*tiles(c.rows, g.mt), g)
 }
 
 // cut is the rows and columns of a tile, of which each thread gets about as many. It packs its part of A and of B. A
@@ -173,32 +181,73 @@ func roundUp(n, to int) int { return tiles(n, to) * to }
 
 func tiles(n, by int) int { return (n + by - 1) / by }
 
+// target is a tile of C, which begins at row r0 and column c0.
+type target struct {
+	c      matrix
+	r0, c0 int
+}
+
+// rounds tells whether a product of bf16 can read and write C as it lies.
+func (g *gemm) rounds() bool {
+	return g.c.t == dtype.BF16 && (g.from.absent() || g.from.t == dtype.BF16) && g.bias == nil
+}
+
+// before is the tile's elements before the product, where they are added to.
+func (g *gemm) before(t target) matrix {
+	from := g.from
+	if from.absent() && g.acc {
+		from = g.c.floats
+	}
+	m := matrix{from, g.c.rows, g.c.cols, g.c.rowStride, 1}
+	return m.tile(t.r0, t.r0+t.c.rows, t.c0, t.c0+t.c.cols)
+}
+
+// begin is where the tile's sums are made; where first, what they are added to is there.
+func (g *gemm) begin(t target, first bool, cv *carver) kernel.Mat {
+	c, from := t.c.wide(), g.from
+	if t.c.narrow() {
+		c = rowMajor(cv.take(t.c.rows*t.c.cols), t.c.rows, t.c.cols)
+		if from.absent() && g.acc {
+			from = g.c.floats
+		}
+	}
+	if first && !from.absent() {
+		for r := range t.c.rows {
+			from.get(g.s, (t.r0+r)*g.c.rowStride+t.c0, c.Data[r*c.RowStride:][:t.c.cols])
+		}
+	}
+	return c
+}
+
+// end adds the bias to the tile's sums and stores them in C.
+func (g *gemm) end(t target, c kernel.Mat) {
+	if g.bias != nil {
+		for r := range t.c.rows {
+			y := c.Data[r*c.RowStride:][:t.c.cols]
+			g.s.set.Add(y, y, g.bias[t.c0:][:t.c.cols])
+		}
+	}
+	if t.c.narrow() {
+		for r := range t.c.rows {
+			t.c.put(g.s, r*t.c.rowStride, c.Data[r*c.RowStride:][:t.c.cols])
+		}
+	}
+}
+
 // Run does tile i.
 func (g *gemm) Run(i, worker int) {
 	s := g.s
 	r0, c0 := i/g.across*g.mt, i%g.across*g.nt
 	r1, c1 := min(r0+g.mt, g.c.rows), min(c0+g.nt, g.c.cols)
 	cv := s.carver(worker)
-	to, a, b := g.c.tile(r0, r1, c0, c1), g.a.tile(r0, r1, 0, g.a.cols), g.b.tile(0, g.b.rows, c0, c1)
-	c := to.wide()
-	if to.narrow() {
-		c = rowMajor(cv.take(to.rows*to.cols), to.rows, to.cols)
-	}
-	from := g.from
-	if from.absent() && g.acc && to.narrow() {
-		from = g.c.floats
-	}
+	t, a, b := target{g.c.tile(r0, r1, c0, c1), r0, c0}, g.a.tile(r0, r1, 0, g.a.cols), g.b.tile(0, g.b.rows, c0, c1)
 	half := a.t != dtype.F16 && b.t != dtype.F16 && (a.narrow() || b.narrow())
-	if half && to.t == dtype.BF16 && (from.absent() || from.t == dtype.BF16) && g.bias == nil {
-		start := matrix{from, g.c.rows, g.c.cols, g.c.rowStride, 1}
-		s.set.GemmBF16Round(to.bf16(), start.tile(r0, r1, c0, c1).bf16(), a.bf16(), b.bf16(), c, cv)
+	if half && g.rounds() {
+		c := rowMajor(cv.take(t.c.rows*t.c.cols), t.c.rows, t.c.cols)
+		s.set.GemmBF16Round(t.c.bf16(), g.before(t).bf16(), a.bf16(), b.bf16(), c, cv)
 		return
 	}
-	if !from.absent() {
-		for r := range to.rows {
-			from.get(s, (r0+r)*g.c.rowStride+c0, c.Data[r*c.RowStride:][:to.cols])
-		}
-	}
+	c := g.begin(t, true, &cv)
 	switch {
 	case !a.narrow() && !b.narrow():
 		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
@@ -211,28 +260,23 @@ func (g *gemm) Run(i, worker int) {
 			s.set.Gemm(c, x, b.tile(k, e, 0, b.cols).widened(s, &cv), g.acc || k > 0, cv)
 		}
 	}
-	if g.bias != nil {
-		for r := range to.rows {
-			y := c.Data[r*c.RowStride:][:to.cols]
-			s.set.Add(y, y, g.bias[c0:c1])
-		}
-	}
-	if to.narrow() {
-		for r := range to.rows {
-			to.put(s, r*to.rowStride, c.Data[r*c.RowStride:][:to.cols])
-		}
-	}
+	g.end(t, c)
 }
 
-// productNeeds is a thread's workspace for the matrix product that an instruction is; 0 for others.
-func productNeeds(in *compile.Instr, b graph.Bounds) int64 {
+// productNeeds is a thread's workspace and the shared bytes for the matrix product that an instruction is; 0 for others.
+func productNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
 	lead := func(o compile.Operand) int { return o.Type.Shape.Lead(b) }
 	last := func(o compile.Operand) int { return o.Type.Shape.Last() }
 	switch in.Op.(type) {
 	case graph.MatMul, graph.GroupedMatMul, graph.MatMulDX, graph.GroupedMatMulDX:
-		return gemmScratch(in, lead(in.Out[0]), last(in.Out[0]), last(in.In[0]))
+		return gemmNeeds(in, lead(in.Out[0]), last(in.Out[0]), last(in.In[0]))
 	case graph.MatMulDW, graph.GroupedMatMulDW:
-		return gemmScratch(in, last(in.In[0]), last(in.In[1]), lead(in.In[0]))
+		return gemmNeeds(in, last(in.In[0]), last(in.In[1]), lead(in.In[0]))
 	}
-	return 0
+	return 0, 0
+}
+
+// gemmNeeds is both for a product of c (m,n) over k.
+func gemmNeeds(in *compile.Instr, m, n, k int) (worker, shared int64) {
+	return gemmScratch(in, m, n, k), sharedNeeds(in, m, n, k, isNarrow(in.Out[0].Type.DType))
 }

@@ -9,14 +9,16 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// headNeeds is a thread's workspace for the three products of a chunk, and with a softcap for its slopes in a row.
-func headNeeds(in *compile.Instr, o graph.HeadLoss, b graph.Bounds) int64 {
+// headNeeds is a thread's workspace for the three products of a chunk, and with a softcap for its slopes in a row, and the shared bytes.
+func headNeeds(in *compile.Instr, o graph.HeadLoss, b graph.Bounds) (worker, shared int64) {
 	n, d, v := min(o.Chunk, in.In[0].Type.Shape.Lead(b)), in.In[0].Type.Shape.Last(), in.In[1].Type.Shape.Dims[0].N
 	slopes := int64(0)
 	if o.Softcap > 0 {
 		slopes = 4 * int64(takes(v))
 	}
-	return max(gemmScratch(in, n, v, d), gemmScratch(in, n, d, v), gemmScratch(in, v, d, n), slopes)
+	worker = max(gemmScratch(in, n, v, d), gemmScratch(in, n, d, v), gemmScratch(in, v, d, n), slopes)
+	shared = max(sharedNeeds(in, n, v, d, false), sharedNeeds(in, n, d, v, isNarrow(in.In[0].Type.DType)), sharedNeeds(in, v, d, n, false))
+	return worker, shared
 }
 
 // bindHeadLoss works chunk by chunk: logits, softmax, then dw (which reads the chunk's rows of h) before dh, which may lie

@@ -17,6 +17,7 @@ type product struct {
 	bias    []float32 // (n) added last, or nil
 	offsets []int32   // the rows of each matrix of w; nil where there is one
 	codes   []byte    // of x, for block types
+	near    []byte    // the same rearranged for tiles, or nil
 	rows    int
 	height  int // rows that are taken at a time
 	width   int // columns of a tile
@@ -72,10 +73,14 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 	if !w.half() && !w.table() {
 		rowBytes = kernel.QuantizedLen(1, w.k)
 		p.codes = s.codes[:kernel.QuantizedLen(rows, w.k)]
-		if !again {
-			s.rounding = rounding{p.codes, x, w.k}
-			s.rows(rows, w.k, &s.rounding)
+		form := kernel.NearForm(0)
+		if w.group.Bits == 0 && offsets == nil && rows >= productMany {
+			form = s.set.NearForm(w.t)
 		}
+		if form > 0 {
+			p.near = s.codes[len(p.codes):][:kernel.NearLen(rows, w.k)]
+		}
+		s.roundRows(x, rows, w.k, form, p, again)
 	}
 	switch {
 	case w.table():
@@ -90,16 +95,38 @@ func (s *Session) product(w *packed, x, y, bias []float32, offsets []int32, rows
 	s.pool.DoTask(w.experts*p.across, p)
 }
 
-// rounding is the rows of a product on their way to eight bits.
+// rounding is the rows of a product on their way to eight bits, some at a time, and from there to the form that tiles want.
 type rounding struct {
-	codes []byte
-	x     []float32
-	k     int
+	codes, near []byte
+	x           []float32
+	rows, k     int
+	unit        int // rows that are rearranged together, or 1
+	form        kernel.NearForm
+	rounded     bool
+}
+
+// roundRows makes p's codes and near of x. Where again, the codes are there, and near too if they were made for the same form.
+func (s *Session) roundRows(x []float32, rows, k int, form kernel.NearForm, p *product, again bool) {
+	if again && (form == 0 || form == s.rounding.form) {
+		return
+	}
+	s.rounding = rounding{p.codes, p.near, x, rows, k, 1, form, again}
+	if form > 0 {
+		s.rounding.unit = productMany
+	}
+	s.rows(tiles(rows, s.rounding.unit), k*s.rounding.unit, &s.rounding)
 }
 
 func (r *rounding) do(s *Session, lo, hi, _ int) {
+	lo, hi = lo*r.unit, min(hi*r.unit, r.rows)
 	n := kernel.QuantizedLen(1, r.k)
-	s.set.QuantizeRows(r.codes[lo*n:hi*n], r.x[lo*r.k:hi*r.k], hi-lo, r.k, r.k)
+	codes := r.codes[lo*n : hi*n]
+	if !r.rounded {
+		s.set.QuantizeRows(codes, r.x[lo*r.k:hi*r.k], hi-lo, r.k, r.k)
+	}
+	if r.form > 0 {
+		s.set.NearRows(r.near[kernel.NearLen(lo, r.k):kernel.NearLen(hi, r.k)], codes, hi-lo, r.k, r.form)
+	}
 }
 
 // Run does tile i.
@@ -161,7 +188,11 @@ func (p *product) tile(w kernel.QuantWeights, r0, r1, c0, c1, base int, work []b
 		return
 	}
 	lda := kernel.QuantizedLen(1, k)
-	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], w, c0-base, work)
+	var near []byte
+	if p.near != nil {
+		near = p.near[kernel.NearLen(r0, k):kernel.NearLen(r1, k)]
+	}
+	p.s.set.GemmQuant(c, p.codes[r0*lda:r1*lda], near, w, c0-base, work)
 }
 
 // to is rows r0 to r1 and columns c0 to c1 of y.
@@ -186,7 +217,7 @@ func storedNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
 		parts = append(parts, kernel.QuantWork/4)
 	}
 	if w.DType.Block() {
-		shared = int64(kernel.QuantizedLen(rows, k))
+		shared = int64(kernel.QuantizedLen(rows, k) + kernel.NearLen(rows, k))
 	} else if w.Shape.Dims[w.Shape.N-2].N%kernel.QuantPanel != 0 {
 		parts = append(parts, restElems(k))
 	}

@@ -101,20 +101,37 @@ func (s Set) GemmBF16(c Mat, a, b MatBF16, acc bool, ws []float32) {
 // or has no Half and stands for zeros. Both have ColStride 1, and from may be out. c (M,N) is room for sums; its
 // elements are undefined afterwards.
 func (s Set) GemmBF16Round(out, from, a, b MatBF16, c Mat, ws []float32) {
+	s.rounded(out, from, a.Cols, c, func(start, end half, acc bool) {
+		s.t.bf16.gemm(c, start, end, a.operand(), b.operand(), acc, ws)
+	})
+}
+
+// GemmBF16PackedRound is GemmBF16Round, bits included, with columns j0 to j0+N of a packed B as GemmBF16Packed takes them.
+func (s Set) GemmBF16PackedRound(out, from, a MatBF16, b PackedBF16, j0 int, c Mat, ws []float32) {
+	if len(b.Data) < PackedBF16Len(b.K, b.N) {
+		panic("kernel: GemmBF16PackedRound: packed matrix is too short")
+	}
+	s.rounded(out, from, a.Cols, c, func(start, end half, acc bool) {
+		s.t.bf16.gemmPacked(c, start, end, a.operand(), b.dwords(), b.K, b.N, j0, acc, ws)
+	})
+}
+
+// rounded has a product over k made into c, and rounds it into out; only tiles read from and write out themselves.
+func (s Set) rounded(out, from MatBF16, k int, c Mat, product func(start, end half, acc bool)) {
 	acc := from.Half != nil
 	out.accepts(c, "out")
 	if acc {
 		from.accepts(c, "from")
 	}
 	start, end := half{from.Half, from.RowStride}, half{out.Half, out.RowStride}
-	if s.t.bf16.tiles != nil && a.Cols > 0 {
-		s.t.bf16.gemm(c, start, end, a.operand(), b.operand(), false, ws)
+	if s.t.bf16.tiles != nil && k > 0 {
+		product(start, end, false)
 		return
 	}
 	for i := 0; acc && i < c.Rows; i++ {
 		s.WidenBF16(c.Data[i*c.RowStride:][:c.Cols], start.data[i*start.ld:][:c.Cols])
 	}
-	s.t.bf16.gemm(c, half{}, half{}, a.operand(), b.operand(), acc, ws)
+	product(half{}, half{}, acc)
 	for i := range c.Rows {
 		s.RoundBF16(end.data[i*end.ld:][:c.Cols], c.Data[i*c.RowStride:][:c.Cols])
 	}
@@ -145,5 +162,5 @@ func (s Set) GemmBF16Packed(c Mat, a MatBF16, b PackedBF16, j0 int, acc bool, ws
 	if len(b.Data) < PackedBF16Len(b.K, b.N) {
 		panic("kernel: GemmBF16Packed: packed matrix is too short")
 	}
-	s.t.bf16.gemmPacked(c, a.operand(), b.dwords(), b.K, b.N, j0, acc, ws)
+	s.t.bf16.gemmPacked(c, half{}, half{}, a.operand(), b.dwords(), b.K, b.N, j0, acc, ws)
 }

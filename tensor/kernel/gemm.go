@@ -115,5 +115,5 @@ func (s Set) GemmPacked(c, a Mat, b PackedB, j0 int, acc bool, ws []float32) {
 	if len(b.Data) < PackedBLen(b.K, b.N) {
 		panic("kernel: GemmPacked: packed matrix is too short")
 	}
-	s.t.f32.gemmPacked(c, a.operand(), b.Data, b.K, b.N, j0, acc, ws)
+	s.t.f32.gemmPacked(c, half{}, half{}, a.operand(), b.Data, b.K, b.N, j0, acc, ws)
 }

@@ -220,7 +220,8 @@ func (p *product) packWhole(dst []float32, b operand, j0, j1 int) {
 	}
 }
 
-func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bool, ws []float32) {
+// gemmPacked is gemm with columns j0 on of a packed b (k,n).
+func (p *product) gemmPacked(c Mat, from, out half, a operand, b []float32, k, n, j0 int, acc bool, ws []float32) {
 	if a.rows != c.Rows || a.cols != k || j0 < 0 || j0+c.Cols > n {
 		panic("kernel: GemmPacked: shapes do not match")
 	}
@@ -237,7 +238,14 @@ func (p *product) gemmPacked(c Mat, a operand, b []float32, k, n, j0 int, acc bo
 		for at := 0; at < k; at += p.kb {
 			end := min(at+p.kb, k)
 			w.lhs = p.packBlockA(w.a, a.slice(i, i1, at, end))
-			p.block(c.Slice(i, i1, 0, c.Cols), half{}, half{}, end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
+			start, last := half{}, half{}
+			if at == 0 {
+				start = from
+			}
+			if end == k {
+				last = out
+			}
+			p.block(c.Slice(i, i1, 0, c.Cols), start.slice(i, 0), last.slice(i, 0), end-at, b[p.steps(at)*np+j0*p.steps(end-at):], acc || at > 0, w)
 		}
 	}
 }

@@ -200,17 +200,18 @@ func (w QuantWeights) panel(n int, p panel) []byte {
 //	}
 //
 // Sums of codes are exact, so the only error besides that of rounding A is of the chain: some 2K/32 roundings. The bits are the same
-// for any M, split of N, and set. Exact. Many rows are faster with QuantWork bytes of work; nil does without.
-func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int, work []byte) {
+// for any M, split of N, and set. Exact. Many rows are faster with QuantWork bytes of work; nil does without. Where several calls multiply the same
+// rows, near is what NearRows made of them in the form that the set wants for W; nil does without.
+func (s Set) GemmQuant(c Mat, a, near []byte, w QuantWeights, n0 int, work []byte) {
 	p, ok := panelOf(w.Type)
-	if !ok || p.elems == 1 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) {
+	if !ok || p.elems == 1 || len(w.Data) != QuantWeightsLen(w.Type, w.N, w.K) || len(a) != QuantizedLen(c.Rows, w.K) || near != nil && len(near) != NearLen(c.Rows, w.K) {
 		panic("kernel: GemmQuant: lengths do not match")
 	}
 	c.checkPanels("GemmQuant", w.N, n0)
 	t := s.quant()
 	lda := QuantizedLen(1, w.K)
 	if t.many != nil && len(work) >= QuantWork && c.Cols > 0 {
-		done := t.many(c, a, lda, w, p, n0, work)
+		done := t.many(c, a, lda, near, w, p, n0, work)
 		c, a = c.from(done), a[done*lda:]
 	}
 	f := t.gemm
@@ -225,6 +226,37 @@ func (s Set) GemmQuant(c Mat, a []byte, w QuantWeights, n0 int, work []byte) {
 // QuantWork is the bytes of work, on 64 bytes, that GemmQuant and GemmHalf of many rows take, in any set.
 const QuantWork = max((manyPanels*manyGroups+1)*manyBytes+manyNear+manySums, 4*maxN*(maxM+maxKB))
 
+// NearForm is how quantised rows are rearranged for tiles of which a weight of a format is the other side, or 0 where a set has no tiles.
+type NearForm int
+
+const (
+	nearPlain     NearForm = iota + 1
+	nearMin                // with the sums of groups
+	nearHalvesMin          // with the sums of half groups
+)
+
+// NearForm returns the form for a format.
+func (s Set) NearForm(t quant.Type) NearForm {
+	if f := s.quant().form; f != nil {
+		return f(t)
+	}
+	return 0
+}
+
+// NearLen returns the bytes of rows of k elements as NearRows writes them, 16 rows at a time; those after the last 16 are left out.
+func NearLen(rows, k int) int { return rows / manyRows * (k / QuantGroup) * nearBytes }
+
+// NearRows rearranges rows that QuantizeRows wrote, group by group of 16 rows: codes, scales, and what sums the form has.
+func (s Set) NearRows(dst, a []byte, rows, k int, form NearForm) {
+	if len(a) != QuantizedLen(rows, k) || len(dst) != NearLen(rows, k) || form < nearPlain || form > nearHalvesMin {
+		panic("kernel: NearRows: lengths do not match")
+	}
+	lda, size := QuantizedLen(1, k), NearLen(manyRows, k)
+	for r := 0; r+manyRows <= rows; r += manyRows {
+		s.quant().near(form, k/QuantGroup, a[r*lda:], lda, dst[r/manyRows*size:])
+	}
+}
+
 // SharesPanels tells whether products of a format in many rows unpack a panel once for all of them.
 func (s Set) SharesPanels(t quant.Type) bool {
 	q := s.quant()
@@ -236,11 +268,12 @@ func (s Set) SharesPanels(t quant.Type) bool {
 
 // Many rows by tiles: panels are unpacked once for all of them, a part of K at a time.
 const (
-	manyRows   = 16                                // of A, a tile
-	manyPanels = 8                                 // that are unpacked at a time
-	manyGroups = 32                                // of a row, at a time: what they take of both sides stays in the nearest cache
-	manyBytes  = 768                               // of an unpacked group at most
-	manyNear   = manyGroups * 704                  // a group of 16 rows
+	manyRows   = 16  // of A, a tile
+	manyPanels = 8   // that are unpacked at a time
+	manyGroups = 32  // of a row, at a time: what they take of both sides stays in the nearest cache
+	manyBytes  = 768 // of an unpacked group at most
+	nearBytes  = 704 // a group of 16 rows
+	manyNear   = manyGroups * nearBytes
 	manySums   = 2 * 2 * 4 * manyRows * QuantPanel // of both halves of two groups
 )
 
@@ -279,8 +312,11 @@ type quantTable struct {
 	grouped func(bits, rows, cols int, c []float32, ldc int, a []byte, lda int, b []byte, groups, steps int)
 	// half is gemm with float32 rows and panels of F16 or BF16.
 	half func(t quant.Type, rows, cols int, c []float32, ldc int, a []float32, lda int, b []byte, k int)
-	// many makes as many of the first rows of C as it likes, and says how many; nil if there is none.
-	many func(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work []byte) int
+	// many makes as many of the first rows of C as it likes, and says how many; nil if there is none. near may be nil.
+	many func(c Mat, a []byte, lda int, near []byte, w QuantWeights, p panel, n0 int, work []byte) int
+	// form is NearForm, and near rearranges 16 rows, lda bytes apart; nil where many is.
+	form func(t quant.Type) NearForm
+	near func(form NearForm, groups int, a []byte, lda int, out []byte)
 	// half4 is half with one row and four whole panels, stride bytes apart; nil if there is none.
 	half4 func(t quant.Type, c, a []float32, b []byte, stride, k int)
 	// widen makes float32 of the first k times 16 elements of a panel, ld apart; nil if there is none.

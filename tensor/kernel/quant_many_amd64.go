@@ -32,7 +32,7 @@ var manyFormats = map[quant.Type]*manyFormat{
 
 var amxQuant = func() quantTable {
 	t := vnniQuant
-	t.many = manyQuant
+	t.many, t.form, t.near = manyQuant, manyForm, nearRows
 	return t
 }()
 
@@ -54,25 +54,52 @@ func manyConfig(halves bool) (c [64]byte) {
 
 var manyConfigs = [2][64]byte{manyConfig(false), manyConfig(true)}
 
+// manyForm is Set.NearForm.
+func manyForm(t quant.Type) NearForm {
+	switch f := manyFormats[t]; {
+	case f == nil:
+		return 0
+	case f.halves && f.mins:
+		return nearHalvesMin
+	case f.mins:
+		return nearMin
+	}
+	return nearPlain
+}
+
+// nearRows rearranges groups of 16 rows.
+func nearRows(form NearForm, groups int, a []byte, lda int, out []byte) {
+	_, _ = a[(manyRows-1)*lda+groups*quantGroupBytes-1], out[groups*nearBytes-1]
+	switch form {
+	case nearHalvesMin:
+		quantNearHalvesMinAMX(groups, &a[0], lda, &out[0])
+	case nearMin:
+		quantNearMinAMX(groups, &a[0], lda, &out[0])
+	default:
+		quantNearAMX(groups, &a[0], lda, &out[0])
+	}
+}
+
 // manyQuant makes rows of C in tiles of 16; those after the last whole tile are left. Panels are unpacked into signed bytes once for all
 // rows, and a tile's sums of one group of 32, or of its halves, are scaled and added as kernels of single rows do it, which gives the same
 // bits.
-func manyQuant(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work []byte) int {
+func manyQuant(c Mat, a []byte, lda int, near []byte, w QuantWeights, p panel, n0 int, work []byte) int {
 	rows := c.Rows &^ (manyRows - 1)
 	if rows == 0 {
 		return 0
 	}
 	f := manyFormats[w.Type]
-	kernel, nearer, config, size := quantTilesAMX, quantNearAMX, &manyConfigs[0], 8*64+64
+	kernel, config, size := quantTilesAMX, &manyConfigs[0], 8*64+64
 	switch {
 	case f.halves && f.mins:
-		kernel, nearer, config, size = quantTilesHalvesMinAMX, quantNearHalvesMinAMX, &manyConfigs[1], 8*64+4*64
+		kernel, config, size = quantTilesHalvesMinAMX, &manyConfigs[1], 8*64+4*64
 	case f.halves:
 		kernel, config, size = quantTilesHalvesAMX, &manyConfigs[1], 8*64+2*64
 	case f.mins:
-		kernel, nearer, size = quantTilesMinAMX, quantNearMinAMX, 8*64+2*64
+		kernel, size = quantTilesMinAMX, 8*64+2*64
 	}
-	sums, near, work := (*int32)(unsafe.Pointer(&work[0])), work[manySums:][:manyNear], work[manySums+manyNear:]
+	sums, own, work := (*int32)(unsafe.Pointer(&work[0])), work[manySums:][:manyNear], work[manySums+manyNear:]
+	form := manyForm(w.Type)
 	steps := p.elems / QuantGroup
 	groups := w.K / QuantGroup
 	for n := 0; n < c.Cols; n += manyPanels * QuantPanel {
@@ -86,8 +113,13 @@ func manyQuant(c Mat, a []byte, lda int, w QuantWeights, p panel, n0 int, work [
 			}
 			skip := (manyGroups - (g1 - g0)) * size
 			for m := 0; m < rows; m += manyRows {
-				nearer(g1-g0, &a[m*lda+g0*quantGroupBytes], lda, &near[0])
-				kernel(config, panels, g1-g0, &near[0], &work[0], skip, &c.Data[m*c.RowStride+n], c.RowStride, last, g0 > 0, sums)
+				tile := own
+				if near == nil {
+					nearRows(form, g1-g0, a[m*lda+g0*quantGroupBytes:], lda, own)
+				} else {
+					tile = near[(m/manyRows*groups+g0)*nearBytes:]
+				}
+				kernel(config, panels, g1-g0, &tile[0], &work[0], skip, &c.Data[m*c.RowStride+n], c.RowStride, last, g0 > 0, sums)
 			}
 		}
 	}

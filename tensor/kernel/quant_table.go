@@ -95,7 +95,7 @@ func (s Set) GemmTable(c, a Mat, w TableWeights, n0 int, ws []float32) {
 					s.widenGroup(dst[(i-k)*p.n:], p.n, w.Group, w.group(n0+r, i/w.Group.Elems))
 				}
 			}
-			p.gemmPacked(c.Slice(0, c.Rows, n, n1), a.Slice(0, a.Rows, k, k1).operand(), wide, k1-k, n1-n, 0, k > 0, ws)
+			p.gemmPacked(c.Slice(0, c.Rows, n, n1), half{}, half{}, a.Slice(0, a.Rows, k, k1).operand(), wide, k1-k, n1-n, 0, k > 0, ws)
 		}
 	}
 }

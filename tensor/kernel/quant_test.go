@@ -197,7 +197,7 @@ func TestQuantizeRows(t *testing.T) {
 func TestGemmQuant(t *testing.T) {
 	r := newRand()
 	for _, typ := range quantTypes {
-		for _, d := range [][3]int{{1, 16, 256}, {1, 40, 512}, {2, 16, 256}, {3, 33, 256}, {5, 16, 768}, {8, 17, 256}, {9, 32, 512}, {23, 50, 256}, {16, 16, 512}, {37, 200, 768}} {
+		for _, d := range [][3]int{{1, 16, 256}, {1, 40, 512}, {2, 16, 256}, {3, 33, 256}, {5, 16, 768}, {8, 17, 256}, {9, 32, 512}, {23, 50, 256}, {16, 16, 512}, {37, 200, 768}, {35, 24, 2304}} {
 			m, n, k := d[0], d[1], d[2]
 			if typ.BlockElems() == 32 {
 				k -= 32 * (m % 3)
@@ -209,26 +209,38 @@ func TestGemmQuant(t *testing.T) {
 			Generic().QuantizeRows(a, x, m, k, k)
 			ldc := n + m%4
 			want := filled(m*ldc, guard)
-			Generic().GemmQuant(RowMajor(want, m, n, ldc), a, w, 0, nil)
+			Generic().GemmQuant(RowMajor(want, m, n, ldc), a, nil, w, 0, nil)
 			checkQuant(t, typ, want, a, src, m, n, k, ldc)
 			for _, s := range Sets() {
-				for _, work := range [][]byte{nil, make([]byte, QuantWork)} {
+				var near []byte
+				if form := s.NearForm(typ); form > 0 {
+					near = make([]byte, NearLen(m, k))
+					s.NearRows(near, a, m, k, form)
+				}
+				for i := range 3 {
+					var rows, work []byte
+					if i > 0 {
+						work = make([]byte, QuantWork)
+					}
+					if i > 1 {
+						rows = near
+					}
 					got := filled(m*ldc, guard)
-					s.GemmQuant(RowMajor(got, m, n, ldc), a, w, 0, work)
+					s.GemmQuant(RowMajor(got, m, n, ldc), a, rows, w, 0, work)
 					if i := diffBits(got, want); i >= 0 {
-						t.Fatalf("%s %v %v, %d bytes of work: row %d, column %d: got %v, want %v", s.Name(), typ, d, len(work), i/ldc, i%ldc, got[i], want[i])
+						t.Fatalf("%s %v %v, %d bytes of work, %d of near rows: row %d, column %d: got %v, want %v", s.Name(), typ, d, len(work), len(rows), i/ldc, i%ldc, got[i], want[i])
 					}
 				}
 				for row := range m { // one row alone, and columns from 16 on
 					alone := filled(ldc, guard)
-					s.GemmQuant(RowMajor(alone, 1, n, ldc), a[QuantizedLen(row, k):QuantizedLen(row+1, k)], w, 0, nil)
+					s.GemmQuant(RowMajor(alone, 1, n, ldc), a[QuantizedLen(row, k):QuantizedLen(row+1, k)], nil, w, 0, nil)
 					if i := diffBits(alone, want[row*ldc:(row+1)*ldc]); i >= 0 {
 						t.Fatalf("%s %v %v: row %d alone, column %d: got %v, want %v", s.Name(), typ, d, row, i, alone[i], want[row*ldc+i])
 					}
 				}
 				if n > 16 {
 					part := make([]float32, m*(n-16))
-					s.GemmQuant(RowMajor(part, m, n-16, n-16), a, w, 16, make([]byte, QuantWork))
+					s.GemmQuant(RowMajor(part, m, n-16, n-16), a, nil, w, 16, make([]byte, QuantWork))
 					for i, v := range part {
 						if v != want[i/(n-16)*ldc+16+i%(n-16)] {
 							t.Fatalf("%s %v %v: columns from 16 on differ at %d", s.Name(), typ, d, i)
@@ -396,7 +408,7 @@ func TestQuantAllocates(t *testing.T) {
 		for _, s := range Sets() {
 			if got := testing.AllocsPerRun(3, func() {
 				s.QuantizeRows(a, x, m, k, k)
-				s.GemmQuant(RowMajor(c, m, n, n), a, w, 0, work)
+				s.GemmQuant(RowMajor(c, m, n, n), a, nil, w, 0, work)
 			}); got != 0 {
 				t.Errorf("%s %v: %v allocations", s.Name(), typ, got)
 			}
@@ -419,13 +431,15 @@ func TestQuantPanics(t *testing.T) {
 	a, c := make([]byte, QuantizedLen(1, 64)), make([]float32, 32)
 	s := Generic()
 	for name, f := range map[string]func(){
-		"row length":      func() { QuantWeightsLen(quant.Q4_K, 16, 128) },
-		"format":          func() { QuantWeightsLen(quant.IQ1_S, 16, 256) },
-		"rows of A":       func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a[:64], w, 0, nil) },
-		"columns":         func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, w, 16, nil) },
-		"odd start":       func() { s.GemmQuant(RowMajor(c, 1, 16, 16), a, w, 8, nil) },
-		"odd end":         func() { s.GemmQuant(RowMajor(c, 1, 20, 20), a, w, 0, nil) },
-		"short weights":   func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, QuantWeights{quant.Q4_0, 32, 64, w.Data[:100]}, 0, nil) },
+		"row length": func() { QuantWeightsLen(quant.Q4_K, 16, 128) },
+		"format":     func() { QuantWeightsLen(quant.IQ1_S, 16, 256) },
+		"rows of A":  func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a[:64], nil, w, 0, nil) },
+		"columns":    func() { s.GemmQuant(RowMajor(c, 1, 32, 32), a, nil, w, 16, nil) },
+		"odd start":  func() { s.GemmQuant(RowMajor(c, 1, 16, 16), a, nil, w, 8, nil) },
+		"odd end":    func() { s.GemmQuant(RowMajor(c, 1, 20, 20), a, nil, w, 0, nil) },
+		"short weights": func() {
+			s.GemmQuant(RowMajor(c, 1, 32, 32), a, nil, QuantWeights{quant.Q4_0, 32, 64, w.Data[:100]}, 0, nil)
+		},
 		"pack past N":     func() { w.Pack(make([]byte, 48*36), 0) },
 		"pack part":       func() { w.Pack(make([]byte, 36), 0) },
 		"quantize length": func() { s.QuantizeRows(a, make([]float32, 63), 1, 64, 64) },
@@ -492,7 +506,7 @@ func BenchmarkGemmQuant(b *testing.B) {
 				b.Run(fmt.Sprintf("%dx4096x4096/%v/%s", m, typ, s.Name()), func(b *testing.B) {
 					b.SetBytes(int64(len(w.Data)))
 					for b.Loop() {
-						s.GemmQuant(RowMajor(c, m, n, n), a, w, 0, work)
+						s.GemmQuant(RowMajor(c, m, n, n), a, nil, w, 0, work)
 					}
 					b.ReportMetric(2*float64(m)*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GOP/s")
 				})

@@ -46,7 +46,7 @@ func TestTileOrder(t *testing.T) {
 	}
 }
 
-// TestGemmBF16Round: the product that is rounded to bf16 as it is stored has the bits of rounding afterwards.
+// TestGemmBF16Round: the product that is rounded to bf16 as it is stored, with B packed before or not, has the bits of rounding afterwards.
 func TestGemmBF16Round(t *testing.T) {
 	eachSet(t, func(t *testing.T, s Set) {
 		r := newRand()
@@ -90,7 +90,13 @@ func TestGemmBF16Round(t *testing.T) {
 				}
 			}
 			s.GemmBF16(want, a, b, acc, workspace(r, m, n, k))
-			s.GemmBF16Round(to, from, a, b, c, workspace(r, m, n, k))
+			if trial%2 == 0 {
+				packed := PackedBF16{make([]uint32, PackedBF16Len(k, n)), k, n}
+				s.PackBF16(packed, b, 0, n)
+				s.GemmBF16PackedRound(to, from, a, packed, 0, c, workspace(r, m, n, k))
+			} else {
+				s.GemmBF16Round(to, from, a, b, c, workspace(r, m, n, k))
+			}
 			for i, got := range out {
 				w := uint16(mark)
 				if row := i / max(ld, 1); row < m && i%max(ld, 1) < n {

@@ -151,13 +151,15 @@ func newQuant512(format string, rows int) {
 	ret()
 }
 
-// prefetch asks for as many bytes as a block has, a while ahead. Only single rows wait for memory.
+// prefetch asks for as many bytes as a block has, into L2 long before they are needed and into L1 shortly before: one stream in L1's
+// few buffers alone does not use the memory's bandwidth. Only single rows wait for memory.
 func (q *quantLoop) prefetch(bytes int) { q.prefetchAt(q.b, bytes) }
 
 func (q *quantLoop) prefetchAt(b reg.GPPhysical, bytes int) {
-	const ahead = 4096
+	const far, near = 16384, 2048
 	for at := 0; q.rows == 1 && at < bytes; at += 64 {
-		PREFETCHT0(mem(b, ahead+at))
+		PREFETCHT1(mem(b, far+at))
+		PREFETCHT0(mem(b, near+at))
 	}
 }
 
