@@ -59,6 +59,11 @@ func (p panels) bytes(half bool) int64 {
 	return 4 * int64(kernel.PackedBLen(p.k, p.n))
 }
 
+// narrowRows is the most rows of a strip of a narrow result of n columns: its sums are in what gemmScratch has room for.
+func (p panels) narrowRows(n, unit int) int {
+	return max(gemmRows*min(narrowCols, n)/p.n/unit*unit, unit)
+}
+
 // sharedNeeds is the bytes of packed B of an instruction's product of c (m,n) over k; narrow tells whether c is.
 func sharedNeeds(in *compile.Instr, m, n, k int, narrow bool) int64 {
 	half := false
@@ -97,7 +102,7 @@ func (s *Session) sharedGemm(p panels, half bool) {
 	*h = gemmShared{gemm: s.gem, panels: p, half: half, unit: s.set.Cut(half).Rows, most: gemmRows}
 	k, n := h.a.cols, h.c.cols
 	if h.c.narrow() {
-		h.most = max(gemmRows*narrowCols/p.n/h.unit*h.unit, h.unit)
+		h.most = p.narrowRows(n, h.unit)
 	}
 	for h.c0 = 0; h.c0 < n; h.c0 += p.n {
 		h.c1 = min(h.c0+p.n, n)

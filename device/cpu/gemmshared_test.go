@@ -114,5 +114,13 @@ func TestPanelsFit(t *testing.T) {
 		if most := min(panels{k, n}.bytes(half), sharedBytes); p.bytes(half) > most {
 			t.Fatalf("(%d,%d,%d): panels of %d x %d take %d bytes, want at most %d", m, n, k, p.k, p.n, p.bytes(half), most)
 		}
+		if !half || !narrow {
+			continue
+		}
+		rows, cols, most := min(m, p.narrowRows(n, 32)), min(n, p.n), min(m, gemmRows)
+		need := takes(rows*cols) + kernel.GemmWorkspace(rows, cols, k)
+		if room := kernel.GemmWorkspace(most, n, k) + takes(most*min(n, narrowCols)); need > room {
+			t.Fatalf("(%d,%d,%d): strips of %d x %d take %d elements of workspace, want at most %d", m, n, k, rows, cols, need, room)
+		}
 	}
 }
