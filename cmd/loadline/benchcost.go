@@ -50,7 +50,7 @@ of whole steps, and their median: where these lie far above, something else ran.
 	f.StringVar(&b.write, "write", "", "write the machine, measured with the most threads, to `FILE`, for --machine")
 	f.StringVar(&b.only, "only", "", "the settings that have `TEXT` in their name")
 	f.BoolVar(&b.kinds, "kinds", false, "show for each setting which kinds of operation take other than modelled, largest difference first")
-	f.IntVar(&b.repeat, "repeat", 2, "least `N` steps of each setting in a pass")
+	f.IntVar(&b.repeat, "repeat", 1, "least `N` steps of each setting in a pass, after the first")
 	f.IntVar(&b.passes, "passes", 8, "`N` passes over all settings, and all of the machine's measurement where --machine is again")
 	return c
 }
@@ -119,7 +119,7 @@ const costBound = 0.15
 // benchCost is the verb.
 func (a *app) benchCost(b *benchCostFlags) error {
 	if b.repeat < 1 || b.passes < 1 {
-		return usage("--repeat 2 --passes 8", "--repeat %d, --passes %d: want at least 1", b.repeat, b.passes)
+		return usage("--repeat 1 --passes 8", "--repeat %d, --passes %d: want at least 1", b.repeat, b.passes)
 	}
 	all := slices.DeleteFunc(costSettings(), func(s costSetting) bool { return !strings.Contains(s.String(), b.only) })
 	if len(all) == 0 {
@@ -268,7 +268,7 @@ func (x *costRun) add(s *costSetting, repeat int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.rig.Close()) }()
-	for begin, n := time.Now(), 0; n < repeat || time.Since(begin) < costTime; n++ { // the first step touches memory, and is seldom the lowest
+	for begin, n := time.Now(), 0; n <= repeat || time.Since(begin) < costTime; n++ { // the first step touches memory, and is seldom the lowest
 		if err := x.times.Add(x.rig, 0); err != nil {
 			return err
 		}
