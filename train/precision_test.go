@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,36 +27,87 @@ import (
 var narrow = []string{"bf16", "fp16"}
 
 // Each of the 200 losses of bf16 and fp16 is within 1% of PyTorch's in fp32, and means over twenty steps within 0.3%. With a mixture of experts
-// the means are too, since routers compute in f32; but their inputs are of 16 bits, a rounding at a tie may still send a token another way, and
-// with the 128 tokens of a step of this curve one token shows: single steps are held to 1.5%. PyTorch's own bf16 autocast is 1.14% away at one step of it
-// and above 1% at two, its means 0.26%.
+// the means are too, but a step of this curve has 128 tokens, and a token that ties send another way shows: up to two steps may be further away than 1%,
+// none than 1.5%. PyTorch's own bf16 autocast is 1.14% away at one step and above 1% at two, its means 0.26%; and TestRoundingMovesMixture says that fp32
+// itself is no better.
 func TestPrecisionFollowsPyTorch(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_moe"} {
 		c, o, like := loadCurve(t, name)
 		if first, last := c.LossesF64[0], c.LossesF64[len(c.LossesF64)-1]; last > 0.8*first || len(c.LossesF64) != 200 {
 			t.Fatalf("%s: %d losses from %v to %v: too little learnt to compare", name, len(c.LossesF64), first, last)
 		}
+		limit, beyond := 0.01, 0
+		if c.RouterGaps != nil {
+			limit, beyond = 0.015, 2
+		}
 		for _, o.Precision = range narrow {
-			got := train(t, o, like)
-			worst, worstMean, sum, wantSum := 0.0, 0.0, 0.0, 0.0
-			for i, want := range c.LossesF64 {
-				d := math.Abs(float64(got.losses[i])-want) / want
-				worst = max(worst, d)
-				if limit := map[bool]float64{false: 0.01, true: 0.015}[c.RouterGaps != nil]; !(d < limit) {
-					t.Fatalf("%s %s: step %d: got loss %v, want %v within %v of it", name, o.Precision, i, got.losses[i], want, limit)
-				}
-				if sum, wantSum = sum+float64(got.losses[i]), wantSum+want; i%20 == 19 {
-					worstMean = max(worstMean, math.Abs(sum-wantSum)/wantSum)
-					sum, wantSum = 0, 0
-				}
+			worst, worstMean, over := apart(train(t, o, like).losses, c.LossesF64)
+			if !(worst < limit) || over > beyond || !(worstMean < 0.003) {
+				t.Errorf("%s %s: losses %.3g of themselves apart at most, %d above 1%%, means of twenty %.3g: want %v, %d and 0.3%%", name, o.Precision, worst, over, worstMean, limit, beyond)
 			}
-			if !(worstMean < 0.003) {
-				t.Errorf("%s %s: got means of twenty losses %.3g apart, want 0.3%%", name, o.Precision, worstMean)
-			}
-			t.Logf("%s %s: largest difference of means %.2g of the loss", name, o.Precision, worstMean)
-			t.Logf("%s %s: largest difference %.2g of the loss", name, o.Precision, worst)
+			t.Logf("%s %s: largest difference %.2g of the loss, of means %.2g, %d steps above 1%%", name, o.Precision, worst, worstMean, over)
 		}
 	}
+}
+
+// apart compares losses: the largest difference, that of means over twenty, both as parts of the loss, and how many differ by more than 1%.
+func apart(got []float32, want []float64) (worst, worstMean float64, over int) {
+	sum, wantSum := 0.0, 0.0
+	for i, w := range want {
+		d := math.Abs(float64(got[i])-w) / w
+		if math.IsNaN(d) {
+			d = math.Inf(1)
+		}
+		if worst = max(worst, d); d > 0.01 {
+			over++
+		}
+		if sum, wantSum = sum+float64(got[i]), wantSum+w; i%20 == 19 {
+			worstMean = max(worstMean, math.Abs(sum-wantSum)/wantSum)
+			sum, wantSum = 0, 0
+		}
+	}
+	return worst, worstMean, over
+}
+
+// What remains in a mixture is not roundings that could be left out: fp32 whose start weights are off once, by what rounding to bf16 may put them off,
+// leaves the golden curve as far, where the dense one stays within 0.3%.
+func TestRoundingMovesMixture(t *testing.T) {
+	for _, name := range []string{"curve_dense", "curve_moe"} {
+		c, o, like := loadCurve(t, name)
+		all, seeds := 0.0, uint64(1)
+		if c.RouterGaps != nil {
+			seeds = 2
+		}
+		for seed := range seeds {
+			like := like
+			like.weight = goldenModel(t, filepath.Join(goldenDir, c.Model, "config.json"), putOff(t, filepath.Join(goldenDir, c.Weights), seed+1))
+			worst, worstMean, over := apart(train(t, o, like).losses, c.LossesF64)
+			t.Logf("%s: largest difference %.2g of the loss, of means %.2g, %d steps above 1%%", name, worst, worstMean, over)
+			all = max(all, worst)
+		}
+		if mixture := c.RouterGaps != nil; mixture && all < 0.004 || !mixture && all > 0.003 {
+			t.Errorf("%s: got a largest difference of %.3g of the loss", name, all)
+		}
+	}
+}
+
+// putOff writes a file of f32 weights like path, each off by up to 2⁻⁹ of itself.
+func putOff(t testing.TB, path string, seed uint64) string {
+	t.Helper()
+	p, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(seed, 99))
+	for at := 8 + int(binary.LittleEndian.Uint64(p)); at < len(p); at += 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(p[at:]))
+		binary.LittleEndian.PutUint32(p[at:], math.Float32bits(float32(float64(x)*(1+0x1p-9*(2*r.Float64()-1)))))
+	}
+	to := filepath.Join(t.TempDir(), "off.safetensors")
+	if err := os.WriteFile(to, p, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }
 
 // Within a precision, recompute, offload, threads and kernels that differ only in how much they do at once change no bit.
