@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -8,8 +9,14 @@ import (
 	"slices"
 	"testing"
 
+	"loadline/compile"
+	"loadline/data"
 	"loadline/data/corpus"
+	"loadline/device"
+	"loadline/internal/golden"
 	"loadline/mem"
+	"loadline/model/weights"
+	"loadline/train"
 )
 
 // textFile writes the beginning of the corpus to a file.
@@ -102,5 +109,68 @@ func TestTrainFromGGUF(t *testing.T) {
 	command(t, &i, "inspect", path("tuned"))
 	if i.Parameters == 0 || len(i.Types) != 1 || i.Types[0].Type != "F32" || i.Tokenizer == nil || i.Tokenizer.Tokens == 0 {
 		t.Errorf("inspect: got %+v, want parameters in F32 alone and a tokenizer", i)
+	}
+}
+
+// tuningBound is how far losses may be from PyTorch's, as a share of them.
+const tuningBound = 5e-5
+
+// tuningRows yields a golden's windows, one a step.
+type tuningRows struct {
+	*golden.Tuning
+	next int
+}
+
+// Next gives the next window.
+func (r *tuningRows) Next(tokens, targets []int32) error {
+	at := r.next * r.Seq
+	copy(tokens, r.Tokens[at:])
+	copy(targets, r.Tokens[at+1:])
+	r.next++
+	return nil
+}
+
+// Position and Seek are for resuming, which these runs do not do.
+func (r *tuningRows) Position() data.Position  { return data.Position{Index: int64(r.next)} }
+func (r *tuningRows) Seek(data.Position) error { return errors.New("a golden begins at its beginning") }
+
+// Real weights, widened from a GGUF file, are trained as PyTorch trains them: losses before each step and norms of the gradients.
+func TestSmolLM2TrainsAsPyTorch(t *testing.T) {
+	path := golden.SmolLM2(t)
+	g := golden.LoadTuning(t, filepath.Join(smolLM2Dir, "train.json"))
+	_, config, err := weights.ReadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range g.Runs {
+		if testing.Short() && i > 0 {
+			break
+		}
+		t.Run(want.Optimizer, func(t *testing.T) {
+			o := train.Defaults(config)
+			o.Batch, o.Seq, o.Steps = 1, g.Seq, g.Steps
+			o.LR, o.Schedule, o.Warmup, o.Clip, o.WeightDecay = want.LR, train.Constant, 0, want.Clip, want.WeightDecay
+			if o.Optimizer, err = compile.ParseOptimizer(want.Optimizer); err != nil {
+				t.Fatal(err)
+			}
+			switch o.Optimizer {
+			case compile.AdamW:
+				o.Beta1, o.Beta2, o.Eps = want.Beta1, want.Beta2, want.Eps
+			case compile.SGD:
+				o.Momentum = want.Momentum
+			}
+			got := run(t, o, setup{
+				device:  func(int) device.Device { return newCPU(2) },
+				weights: path,
+				batches: func() train.Batches { return &tuningRows{Tuning: &g} },
+			})
+			for s, loss := range want.Losses {
+				off, norm := float64(got.losses[s])/loss-1, float64(got.norms[s])/want.GradNorms[s]-1
+				t.Logf("step %d: loss %v, off by %.2g; norm %v, off by %.2g", s, got.losses[s], off, got.norms[s], norm)
+				if !(math.Abs(off) <= tuningBound) || !(math.Abs(norm) <= 1e-3) {
+					t.Errorf("step %d: got loss %v and norm %v, want %v within %v and %v within 0.1%%", s, got.losses[s], got.norms[s], loss, tuningBound, want.GradNorms[s])
+				}
+			}
+		})
 	}
 }

@@ -81,6 +81,18 @@ func Defaults(c model.Config) Options {
 	}
 }
 
+// TuneLR is the peak learning rate of a run that goes on from the weights of a trained model, where nothing else is said: a fiftieth of Defaults', with which the
+// first steps undo what such weights have learnt. Lion's steps are larger than AdamW's, SGD's far smaller.
+func TuneLR(opt compile.Optimizer) float64 {
+	switch opt {
+	case compile.Lion:
+		return 5e-6
+	case compile.SGD:
+		return 1e-3
+	}
+	return 2e-5
+}
+
 // OptionError says that a setting cannot be.
 type OptionError struct {
 	Option string // as a flag without dashes

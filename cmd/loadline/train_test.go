@@ -351,3 +351,31 @@ func TestPlanText(t *testing.T) {
 		t.Errorf("got exit code %d, %v, and %d bytes of text", r.code, err, len(p))
 	}
 }
+
+// TestRates has the peak learning rate that is given, that of the run that is gone on from, or the default of what there is to begin with.
+func TestRates(t *testing.T) {
+	dir := t.TempDir()
+	fresh, tuned := filepath.Join(dir, "fresh"), filepath.Join(dir, "tuned")
+	data := text(t, 40_000)
+	for _, x := range []struct {
+		out  string
+		args []string
+		want string
+	}{
+		{fresh, []string{"--preset", "llama-tiny"}, "0.001 "},
+		{fresh, []string{"--resume", fresh}, "0.001 "},
+		{filepath.Join(dir, "sgd"), []string{"--model", fresh, "--optimizer", "sgd"}, "0.001 "},
+		{filepath.Join(dir, "lion"), []string{fresh, "--optimizer", "lion"}, "5e-06 "},
+		{tuned, []string{"--model", fresh}, "2e-05 "},
+		{tuned, []string{"--resume", tuned}, "2e-05 "},
+		{filepath.Join(dir, "given"), []string{"--model", fresh, "--lr", "3e-4"}, "0.0003 "},
+		{filepath.Join(dir, "given"), []string{"--model", fresh, "--resume", filepath.Join(dir, "given")}, "0.0003 "},
+		{filepath.Join(dir, "given"), []string{"--resume", filepath.Join(dir, "given"), "--lr", "4e-4"}, "0.0004 "},
+	} {
+		args := []string{"train", "--data", data, "--batch", "2", "--seq", "32", "--steps", "1", "--memory", "96MiB", "--out", x.out}
+		r := loadline(t, append(args, x.args...)...)
+		if r.code != codeDone || !strings.Contains(r.err+r.out, "learning rate "+x.want) {
+			t.Errorf("%v: got exit code %d, want a learning rate of %sin\n%s", x.args, r.code, x.want, r.err+r.out)
+		}
+	}
+}

@@ -53,14 +53,14 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.StringVar(&t.dataField, "data-field", "", "`NAME` of the field or column with the text, in JSON lines and Parquet (default: text)")
 	f.IntVar(&t.evalEvery, "eval-every", 0, "evaluate after every `N` steps and at the end; 0 is at the end alone")
 	f.StringVar(&t.out, "out", "", "`DIR` for checkpoints; it must not exist (default: --resume, or the first free runs/NAME-N)")
-	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out; the run's other flags are not kept: give them again")
+	f.StringVar(&t.resume, "resume", "", "go on from the newest checkpoint in `DIR`, or from the start if there is none; may be --out; the run's other flags are not kept, --lr apart: give them again")
 	f.IntVar(&t.steps, "steps", d.Steps, "steps in all, resumed ones included")
 	f.IntVar(&t.saveEvery, "save-every", 100, "save after every `N` steps and at the end; 0 is at the end alone")
 	f.IntVar(&t.keep, "keep", d.Keep, "newest checkpoints that stay; 0 keeps all")
 	f.IntVar(&t.batch, "batch", 0, "sequences of a micro-batch on each rank (default: the preset's, or 8)")
 	f.IntVar(&t.seq, "seq", 0, "tokens of a sequence (default: the preset's, or 256)")
 	f.IntVar(&t.accumulate, "accumulate", d.Accumulate, "micro-batches of a step")
-	f.Float64Var(&t.lr, "lr", d.LR, "peak learning rate")
+	f.Float64Var(&t.lr, "lr", 0, fmt.Sprintf("peak learning rate (default: %g, with --model %g, of sgd %g; with --resume what it was)", d.LR, train.TuneLR(compile.AdamW), train.TuneLR(compile.SGD)))
 	f.Var(&t.schedule, "schedule", "how the learning rate goes after warm-up; wsd falls in the last fifth")
 	f.IntVar(&t.warmup, "warmup", d.Warmup, "steps in which the learning rate rises")
 	f.Float64Var(&t.weightDecay, "weight-decay", d.WeightDecay, "of tensors of two or more axes")
@@ -186,13 +186,13 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 		o.Seq = t.seq
 	}
 	o.Accumulate, o.Steps, o.Warmup = t.accumulate, t.steps, t.warmup
-	o.LR, o.WeightDecay, o.Clip = t.lr, t.weightDecay, t.clip
+	o.WeightDecay, o.Clip = t.weightDecay, t.clip
 	o.LabelSmoothing, o.ZLoss = t.labelSmoothing, t.zLoss
 	o.Schedule, o.Precision, o.Attention = train.Schedule(t.schedule.value), t.precision.value, t.attnKind.value
 	if o.Schedule == train.WSD {
 		o.Decay = (o.Steps + 4) / 5
 	}
-	if err := t.update(c, &o); err != nil {
+	if err := t.update(c, r, &o); err != nil {
 		return err
 	}
 	o.SaveEvery, o.Keep, o.EvalEvery = t.saveEvery, t.keep, t.evalEvery

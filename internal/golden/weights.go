@@ -101,6 +101,45 @@ func LoadPacked(t testing.TB, path string, of []Continuation) Packed {
 	return p
 }
 
+// Tuning is how a peer trained from the weights: runs over the same windows.
+type Tuning struct {
+	Seq    int         `json:"seq"`    // tokens of a window; a step takes one
+	Steps  int         `json:"steps"`  // of each run
+	Tokens []int32     `json:"tokens"` // windows back to back, and one more
+	Runs   []TuningRun `json:"runs"`
+}
+
+// TuningRun is one of its runs, with a rate that stays. Settings that its optimizer does not have are 0.
+type TuningRun struct {
+	Optimizer   string  `json:"optimizer"`
+	LR          float64 `json:"lr"`
+	Beta1       float64 `json:"beta1"`
+	Beta2       float64 `json:"beta2"`
+	Eps         float64 `json:"eps"`
+	Momentum    float64 `json:"momentum"`
+	WeightDecay float64 `json:"weight_decay"` // of tensors of two or more axes
+	Clip        float64 `json:"clip"`
+
+	Losses    []float64 `json:"losses"`     // before each step's update, computed in float32
+	GradNorms []float64 `json:"grad_norms"` // global norm before clipping
+}
+
+// LoadTuning reads the runs at path and fails t if it cannot.
+func LoadTuning(t testing.TB, path string) Tuning {
+	t.Helper()
+	var x Tuning
+	load(t, path, &x)
+	if len(x.Runs) == 0 || x.Steps == 0 || len(x.Tokens) != x.Steps*x.Seq+1 {
+		t.Fatalf("golden: %s: %d runs, %d tokens for %d windows of %d", path, len(x.Runs), len(x.Tokens), x.Steps, x.Seq)
+	}
+	for _, r := range x.Runs {
+		if len(r.Losses) != x.Steps || len(r.GradNorms) != x.Steps {
+			t.Fatalf("golden: %s: %s: %d losses, %d norms, want %d of each", path, r.Optimizer, len(r.Losses), len(r.GradNorms), x.Steps)
+		}
+	}
+	return x
+}
+
 // load reads the JSON at path into x; a field that x does not have fails t.
 func load(t testing.TB, path string, x any) {
 	t.Helper()

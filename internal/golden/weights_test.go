@@ -56,6 +56,12 @@ func TestSmolLM2Goldens(t *testing.T) {
 	if last := p.After[p.Windows-1]; math.Abs(last-p.Perplexity) > 1e-4 || !(last > 5 && last < 100) {
 		t.Errorf("perplexity: got %v after the last window, %v in the end", last, p.Perplexity)
 	}
+	x := LoadTuning(t, filepath.Join(smolLM2Dir, "train.json"))
+	for i, r := range x.Runs {
+		if first := x.Runs[0]; r.Losses[0] != first.Losses[0] || i > 0 && math.Abs(r.Losses[2]-first.Losses[2]) < 1e-2 {
+			t.Errorf("%s: got losses %v, the first run %v: want the same weights, and steps that can be told apart", r.Optimizer, r.Losses, first.Losses)
+		}
+	}
 }
 
 func TestSmolLM2Cache(t *testing.T) {

@@ -32,6 +32,7 @@ type State struct {
 	Losses    []float32           `json:"losses"`               // of every step from the first
 	ValLosses []ValLoss           `json:"val_losses"`           // in order of steps
 	LossScale *LossScale          `json:"loss_scale,omitempty"` // nil unless the loss is scaled
+	LR        float64             `json:"lr,omitempty"`         // peak learning rate; 0 where it is not known
 	Files     map[string]FileInfo `json:"files"`                // every other file of the checkpoint
 }
 
