@@ -67,11 +67,21 @@ const (
 	climbs       = 2      // orders that are improved
 )
 
+// Of hugePrograms buffers or more, which long searches take minutes for, an order that comes as near to the bound as this part of it does.
+const (
+	hugePrograms = 6000
+	nearEnough   = 200
+)
+
 // place chooses offsets for ids and returns the arena's size.
 func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	w := &placer{p: p, offset: make([]int64, len(p.Buffers))}
 	if len(ids) >= manyBuffers {
 		w.taken = newOccupied(len(p.Instrs))
+	}
+	enough := bound
+	if len(ids) >= hugePrograms {
+		enough += bound / nearEnough
 	}
 	span := func(i int32) int64 { return int64(p.Buffers[i].Last - p.Buffers[i].First + 1) }
 	at := fullest(p, ids)
@@ -103,11 +113,11 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 			w.down = down
 			n := w.fit(order, bound)
 			tries = append(tries, attempt{order, down, w.tight, n})
-			if n <= bound {
+			if n <= enough {
 				return n
 			}
 		}
-		return bound + 1
+		return enough + 1
 	}
 	rank := make([]int64, len(p.Buffers)) //mem:ok planning runs before arenas are touched
 	for _, key := range keys {
@@ -118,7 +128,7 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		slices.SortStableFunc(o, func(a, b int32) int {
 			return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 		})
-		if n := try(o, nil); n <= bound {
+		if n := try(o, nil); n <= enough {
 			return w.settle(ids, n)
 		}
 	}
@@ -147,7 +157,7 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 					}
 					return cmp.Or(cmp.Compare(long(b), long(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 				})
-				if n := try(o, short); n <= bound {
+				if n := try(o, short); n <= enough {
 					return w.settle(ids, n)
 				}
 			}
