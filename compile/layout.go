@@ -67,7 +67,8 @@ const (
 	climbs       = 2      // orders that are improved
 )
 
-// Of hugePrograms buffers or more, which long searches take minutes for, an order that comes as near to the bound as this part of it does.
+// Of hugePrograms buffers or more, which long searches take minutes for, an order that comes as near to the bound as this part of it does,
+// and in a short try the best of the plain orders.
 const (
 	hugePrograms = 6000
 	nearEnough   = 200
@@ -80,7 +81,8 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		w.taken = newOccupied(len(p.Instrs))
 	}
 	enough := bound
-	if len(ids) >= hugePrograms {
+	huge := len(ids) >= hugePrograms
+	if huge {
 		enough += bound / nearEnough
 	}
 	span := func(i int32) int64 { return int64(p.Buffers[i].Last - p.Buffers[i].First + 1) }
@@ -110,6 +112,9 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	var tries []attempt
 	try := func(order []int32, down func(int32) bool) int64 {
 		for _, w.tight = range []bool{false, true} {
+			if w.tight && huge && quick {
+				break
+			}
 			w.down = down
 			n := w.fit(order, bound)
 			tries = append(tries, attempt{order, down, w.tight, n})
@@ -131,6 +136,9 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		if n := try(o, nil); n <= enough {
 			return w.settle(ids, n)
 		}
+	}
+	if huge && quick {
+		return w.best(ids, tries, bound)
 	}
 	if n := w.skylines(ids, bound, quick); n > 0 {
 		return w.settle(ids, n)
