@@ -28,6 +28,7 @@ type flow struct {
 	cand    []graph.Value // leaders that a backward operation reads, in order of definition
 	isCand  []bool        // by value
 	late    []bool        // by value: read by a backward operation
+	crosses []bool        // by value: made in one layer and read by the forward half of another
 	byLayer map[int][]graph.Value
 	enter   []graph.Value // external forward values: alive from the start
 	enterB  []graph.Value // external backward values: alive from the turn
@@ -51,7 +52,7 @@ type flowOp struct {
 func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 	n := len(g.Values)
 	f := &flow{g: g, bytes: make([]int64, n), fixed: make([]bool, n), def: make([]int32, n), forward: make([]bool, n), //mem:ok planning runs before arenas are touched
-		lead: make([]graph.Value, n), isCand: make([]bool, n), late: make([]bool, n), byLayer: map[int][]graph.Value{}, turn: len(nodes)}
+		lead: make([]graph.Value, n), isCand: make([]bool, n), late: make([]bool, n), crosses: make([]bool, n), byLayer: map[int][]graph.Value{}, turn: len(nodes)}
 	for v := range g.Values {
 		x := &g.Values[v]
 		f.bytes[v], f.fixed[v], f.def[v], f.lead[v] = x.Bytes, x.Kind != graph.Temp, -1, graph.None
@@ -81,6 +82,7 @@ func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 		}
 	}
 	f.findCandidates()
+	f.findCrossing()
 	f.findExternals(nodes)
 	return f
 }
@@ -174,23 +176,23 @@ func (f *flow) keepAll() []decision {
 	return d
 }
 
-// crossesLayers tells whether v, made in one layer, is read by the forward half of another: a layer's input.
-func (f *flow) crossesLayers(v graph.Value) bool {
-	at := f.ops[f.def[v]].layer
+// findCrossing fills crosses.
+func (f *flow) findCrossing() {
 	for i := range f.ops {
-		if f.ops[i].phase != graph.Forward {
+		o := &f.ops[i]
+		if o.phase != graph.Forward {
 			break
 		}
-		if f.ops[i].layer != at {
-			for _, x := range f.ops[i].in {
-				if x == v {
-					return true
-				}
+		for _, v := range o.in {
+			if v != graph.None && f.def[v] >= 0 && f.ops[f.def[v]].layer != o.layer {
+				f.crosses[v] = true
 			}
 		}
 	}
-	return false
 }
+
+// crossesLayers tells whether v, made in one layer, is read by the forward half of another: a layer's input.
+func (f *flow) crossesLayers(v graph.Value) bool { return f.crosses[v] }
 
 // away is where offloaded values go, and how fast.
 type away struct {

@@ -98,12 +98,13 @@ func Train(g *graph.Graph, o TrainOptions) ([]*graph.Graph, error) {
 		u.clipped(params, func(v graph.Value) graph.Value { return grads[v] })
 		return []*graph.Graph{g}, nil
 	}
-	last := lastUse(g) // by value: the forward operation whose gradient is the last contribution
-	done := make([]bool, len(g.Values))
+	after := map[int][]graph.Value{} // by forward operation: those whose gradient's last contribution comes from it
+	for last, i := lastUse(g), 0; i < len(params); i++ {
+		after[last[params[i]]] = append(after[last[params[i]]], params[i])
+	}
 	b.Differentiate(nil, func(op int, grads []graph.Value) {
-		for _, v := range params {
-			if last[v] == op && !done[v] && grads[v] != graph.None {
-				done[v] = true
+		for _, v := range after[op] {
+			if grads[v] != graph.None {
 				b.At(g.Values[v].Layer, "update", graph.Backward)
 				u.update(v, grads[v], graph.None)
 			}
@@ -176,13 +177,12 @@ func accumulate(g *graph.Graph, o TrainOptions) []*graph.Graph {
 // updater appends updates.
 type updater struct {
 	*graph.Builder
-	o     TrainOptions
-	hyper graph.Value
+	o TrainOptions
 }
 
 // hyperInput declares the hyper-parameters' input once.
 func (u *updater) hyperInput() graph.Value {
-	if v := u.G.Find(HyperInput); v != graph.None {
+	if v := u.Find(HyperInput); v != graph.None {
 		return v
 	}
 	return u.Input(HyperInput, graph.F(graph.D(graph.HyperLen)))

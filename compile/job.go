@@ -111,14 +111,25 @@ func (j *Job) ArenaParts(t mem.Tier) (parts [mem.NumPurposes]mem.Bytes) {
 	if p == nil {
 		return parts
 	}
-	var best mem.Bytes = -1
-	for _, u := range p.arenaTimeline() {
-		if n := u.Total(t); n > best {
-			best, parts = n, u[t]
+	ids := p.arenaBuffers(t)
+	best, at := alive(p, ids)
+	for _, i := range ids {
+		if b := &p.Buffers[i]; b.First <= at && at <= b.Last {
+			parts[b.Purpose] += mem.Bytes(b.Bytes)
 		}
 	}
-	parts[mem.Workspace] += mem.Bytes(rounded(t, j.Arena[t])) - best
+	parts[mem.Workspace] += mem.Bytes(rounded(t, j.Arena[t]) - best)
 	return parts
+}
+
+// arenaBuffers are the buffers of tier t's arena.
+func (p *Program) arenaBuffers(t mem.Tier) (ids []int32) {
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; !b.Persistent() && b.Tier == t {
+			ids = append(ids, int32(i))
+		}
+	}
+	return ids
 }
 
 // largest is the first program with the largest arena on tier t.
@@ -158,24 +169,27 @@ func (j *Job) ArenaBytes(t mem.Tier) int64 { return rounded(t, j.Arena[t]) }
 
 // Plan is the job's promise: its peak by tier and purpose, and each branch's.
 func (j *Job) Plan() *mem.Plan {
-	pl := &mem.Plan{Peak: j.Fixed}
+	fixed := j.Fixed
 	for t := range mem.Tier(mem.NumTiers) {
-		for p := range mem.Purpose(mem.NumPurposes) {
-			pl.Peak.Add(t, p, j.PersistentParts(t)[p]+j.ArenaParts(t)[p])
+		for q, n := range j.PersistentParts(t) {
+			fixed.Add(t, mem.Purpose(q), n)
 		}
 	}
+	with := func(j *Job) mem.Usage {
+		u := fixed
+		for t := range mem.Tier(mem.NumTiers) {
+			for q, n := range j.ArenaParts(t) {
+				u.Add(t, mem.Purpose(q), n)
+			}
+		}
+		return u
+	}
+	pl := &mem.Plan{Peak: with(j)}
 	if p := j.largest(mem.Device); p != nil {
 		pl.Name = p.Name
 	}
 	for _, p := range j.Programs {
-		one := Job{Programs: []*Program{p}, Slots: j.Slots, Persistent: j.Persistent, Arena: p.Arena, Fixed: j.Fixed}
-		u := j.Fixed
-		for t := range mem.Tier(mem.NumTiers) {
-			for q := range mem.Purpose(mem.NumPurposes) {
-				u.Add(t, q, one.PersistentParts(t)[q]+one.ArenaParts(t)[q])
-			}
-		}
-		pl.Branches = append(pl.Branches, mem.Branch{Name: p.Name, Peak: u})
+		pl.Branches = append(pl.Branches, mem.Branch{Name: p.Name, Peak: with(&Job{Programs: []*Program{p}, Arena: p.Arena})})
 	}
 	return pl
 }

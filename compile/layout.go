@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"loadline/graph"
 	"loadline/mem"
 )
 
@@ -16,12 +15,7 @@ import (
 // rest by size (which settles steps with standard attention), all by lifetime, by area. Then the order is improved by moving the buffer that made the peak forward, a bounded number of times. The best wins; ties keep the first.
 func layout(p *Program, quick bool) {
 	for t := range mem.Tier(mem.NumTiers) {
-		var ids []int32
-		for i := range p.Buffers {
-			if b := &p.Buffers[i]; !b.Persistent() && b.Tier == t {
-				ids = append(ids, int32(i))
-			}
-		}
+		ids := p.arenaBuffers(t)
 		if len(ids) == 0 {
 			continue
 		}
@@ -73,14 +67,29 @@ const (
 	climbs       = 2      // orders that are improved
 )
 
+// Of hugePrograms buffers or more, which long searches take minutes for, an order that comes as near to the bound as this part of it does,
+// and in a short try the best of the plain orders.
+const (
+	hugePrograms = 6000
+	nearEnough   = 200
+)
+
 // place chooses offsets for ids and returns the arena's size.
 func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	w := &placer{p: p, offset: make([]int64, len(p.Buffers))}
+	if len(ids) >= manyBuffers {
+		w.taken = newOccupied(len(p.Instrs))
+	}
+	enough := bound
+	huge := len(ids) >= hugePrograms
+	if huge {
+		enough += bound / nearEnough
+	}
 	span := func(i int32) int64 { return int64(p.Buffers[i].Last - p.Buffers[i].First + 1) }
 	at := fullest(p, ids)
-	use := use(p, ids)
+	most := newMaxima(use(p, ids))
 	pressure := func(b *Buffer) float64 { // of the bound, in steps of 1/32; 0 below one half
-		q := 32 * float64(slices.Max(use[b.First:b.Last+1])) / float64(bound)
+		q := 32 * float64(most.over(b.First, b.Last)) / float64(bound)
 		if q < 16 {
 			return 0
 		}
@@ -103,23 +112,33 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	var tries []attempt
 	try := func(order []int32, down func(int32) bool) int64 {
 		for _, w.tight = range []bool{false, true} {
+			if w.tight && huge && quick {
+				break
+			}
 			w.down = down
-			n, _ := w.fit(order, bound)
+			n := w.fit(order, bound)
 			tries = append(tries, attempt{order, down, w.tight, n})
-			if n <= bound {
+			if n <= enough {
 				return n
 			}
 		}
-		return bound + 1
+		return enough + 1
 	}
+	rank := make([]int64, len(p.Buffers)) //mem:ok planning runs before arenas are touched
 	for _, key := range keys {
 		o := slices.Clone(ids)
+		for _, i := range ids {
+			rank[i] = key(i)
+		}
 		slices.SortStableFunc(o, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
+			return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 		})
-		if n := try(o, nil); n <= bound {
+		if n := try(o, nil); n <= enough {
 			return w.settle(ids, n)
 		}
+	}
+	if huge && quick {
+		return w.best(ids, tries, bound)
 	}
 	if n := w.skylines(ids, bound, quick); n > 0 {
 		return w.settle(ids, n)
@@ -146,7 +165,7 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 					}
 					return cmp.Or(cmp.Compare(long(b), long(a)), cmp.Compare(p.Buffers[b].Bytes, p.Buffers[a].Bytes))
 				})
-				if n := try(o, short); n <= bound {
+				if n := try(o, short); n <= enough {
 					return w.settle(ids, n)
 				}
 			}
@@ -163,7 +182,7 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 func (w *placer) best(ids []int32, tries []attempt, bound int64) int64 {
 	a := slices.MinFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
 	w.down, w.tight = a.down, a.tight
-	n, _ := w.fit(a.order, bound)
+	n := w.fit(a.order, bound)
 	return w.settle(ids, n)
 }
 
@@ -233,7 +252,7 @@ func (w *placer) climb(a *attempt, bound int64) {
 	rank := make([]float64, len(w.p.Buffers)) //mem:ok planning runs before arenas are touched
 	rng, since := uint64(n)+1, 0
 	for k := 0; k < improveWork/n && k < improveMoves && a.size > bound; k++ {
-		size, _ := w.fit(order, bound)
+		size := w.fit(order, bound)
 		if since++; size < a.size {
 			a.size, since = size, 0
 			a.order = slices.Clone(order)
@@ -252,85 +271,4 @@ func (w *placer) climb(a *attempt, bound int64) {
 		}
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
 	}
-}
-
-// placer is the scratch of fit.
-type placer struct {
-	p      *Program
-	offset []int64
-	active []int32 // placed buffers, by offset
-	down   func(i int32) bool
-	tight  bool // the smallest gap, not the lowest
-}
-
-// fit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time; those for
-// which down holds at the highest such offset that ends within limit, where there is one. It returns the size and the
-// place in order of the first buffer that reached it.
-func (w *placer) fit(order []int32, limit int64) (size int64, top int) {
-	bs := w.p.Buffers
-	placed := w.active[:0]
-	for k, i := range order {
-		b := &bs[i]
-		at := int64(0)
-		if w.down != nil && w.down(i) {
-			at = w.highest(placed, b, limit)
-		} else {
-			at = w.lowest(placed, b)
-		}
-		w.offset[i] = at
-		if at+b.Bytes > size {
-			size, top = at+b.Bytes, k
-		}
-		pos, _ := slices.BinarySearchFunc(placed, at, func(j int32, x int64) int {
-			return cmp.Or(cmp.Compare(w.offset[j], x), -1)
-		})
-		placed = slices.Insert(placed, pos, i)
-	}
-	w.active = placed
-	return graph.RoundUp(size), top
-}
-
-// lowest is the lowest offset for b among placed, which ascend.
-func (w *placer) lowest(placed []int32, b *Buffer) int64 {
-	at := int64(0)
-	best, gap := int64(-1), int64(math.MaxInt64)
-	for _, j := range placed {
-		o := &w.p.Buffers[j]
-		if o.First > b.Last || b.First > o.Last {
-			continue
-		}
-		if g := w.offset[j] - at; g >= b.Bytes && g < gap {
-			best, gap = at, g
-			if !w.tight {
-				break
-			}
-		}
-		at = max(at, w.offset[j]+o.Bytes)
-	}
-	if best >= 0 {
-		return best
-	}
-	return at
-}
-
-// highest is the highest offset for b that ends within limit, or else the lowest.
-func (w *placer) highest(placed []int32, b *Buffer, limit int64) int64 {
-	best, at := int64(-1), int64(0)
-	for _, j := range placed {
-		o := &w.p.Buffers[j]
-		if o.First > b.Last || b.First > o.Last {
-			continue
-		}
-		if end := min(w.offset[j], limit); end-at >= b.Bytes {
-			best = end - b.Bytes
-		}
-		at = max(at, w.offset[j]+o.Bytes)
-	}
-	if limit-at >= b.Bytes {
-		best = limit - b.Bytes
-	}
-	if best < 0 {
-		return w.lowest(placed, b)
-	}
-	return best &^ (graph.Align - 1)
 }

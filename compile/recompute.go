@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 
 	"loadline/graph"
 )
@@ -15,6 +14,10 @@ import (
 // of the layers. In a gathered weight (ZeRO-3) there is nothing to choose: it is gathered again.
 func (f *flow) policy(r Recompute) []decision {
 	d := f.keepAll()
+	small := func(graph.Value) bool { return false }
+	if r.Policy == Tags {
+		small = f.smallResults()
+	}
 	for _, v := range f.cand {
 		o := &f.ops[f.def[v]]
 		switch {
@@ -24,7 +27,7 @@ func (f *flow) policy(r Recompute) []decision {
 			d[v] = again
 		case r.Policy == Tags:
 			for _, t := range r.Tags {
-				if matches(f.g.Ops[o.node].Part, t) && !f.smallResult(v) {
+				if matches(f.g.Ops[o.node].Part, t) && !small(v) {
 					d[v] = again
 				}
 			}
@@ -33,34 +36,39 @@ func (f *flow) policy(r Recompute) []decision {
 	return d
 }
 
-// smallResult tells whether v leaves its part, and the part has candidates that do not, of at least smallPart times v's bytes.
-func (f *flow) smallResult(v graph.Value) bool {
-	var inside int64
-	o := &f.g.Ops[f.ops[f.def[v]].node]
-	for _, x := range f.cand {
-		if n := &f.g.Ops[f.ops[f.def[x]].node]; n.Layer == o.Layer && n.Part == o.Part && !f.leavesPart(x) {
-			inside += f.bytes[x]
-		}
-	}
-	return inside >= smallPart*f.bytes[v] && f.leavesPart(v)
-}
-
 // smallPart is how many times larger a part's insides are than a result that is kept.
 const smallPart = 4
 
-// leavesPart tells whether a forward operation of another part reads v.
-func (f *flow) leavesPart(v graph.Value) bool {
-	o := &f.g.Ops[f.ops[f.def[v]].node]
+// smallResults tells of a candidate whether it leaves its part, for a forward operation of another, and the part has candidates that do not,
+// of at least smallPart times its bytes.
+func (f *flow) smallResults() func(v graph.Value) bool {
+	type place struct {
+		layer int
+		part  string
+	}
+	of := func(o *flowOp) place {
+		n := &f.g.Ops[o.node]
+		return place{n.Layer, n.Part}
+	}
+	leaves := make([]bool, len(f.bytes))
 	for i := range f.ops {
 		x := &f.ops[i]
 		if x.phase != graph.Forward {
 			break
 		}
-		if n := &f.g.Ops[x.node]; (n.Part != o.Part || n.Layer != o.Layer) && slices.Contains(x.in, v) {
-			return true
+		for _, v := range x.in {
+			if v != graph.None && f.def[v] >= 0 && of(&f.ops[f.def[v]]) != of(x) {
+				leaves[v] = true
+			}
 		}
 	}
-	return false
+	inside := map[place]int64{}
+	for _, v := range f.cand {
+		if !leaves[v] {
+			inside[of(&f.ops[f.def[v]])] += f.bytes[v]
+		}
+	}
+	return func(v graph.Value) bool { return leaves[v] && inside[of(&f.ops[f.def[v]])] >= smallPart*f.bytes[v] }
 }
 
 // gathered tells whether v is a weight gathered from shards.

@@ -16,13 +16,14 @@ type units struct {
 	nodes [][]int32 // by unit: operations, ascending
 	sig   []uint64  // by unit: equal for units of the same structure
 	of    []int32   // by operation: its unit, or −1 for the update phase
-	// pass lists values made by the backward half of one unit and last read below the next: gradients kept for the
-	// update, a tied head's gradient.
-	pass []passing
+	// Values made by the backward half of one unit and last read below the next: gradients kept for the update, of which above[k] is the
+	// bytes made in unit k or higher, and others, such as a tied head's gradient.
+	above  []int64
+	others []passing
 }
 
 type passing struct {
-	from, to int32 // made in unit from, last read in unit to (−1: by the update)
+	from, to int32 // made in unit from, last read in unit to
 	bytes    int64
 }
 
@@ -30,7 +31,7 @@ type passing struct {
 func newUnits(f *flow) *units {
 	g := f.g
 	n := max(g.Layers, 1)
-	u := &units{f: f, nodes: make([][]int32, n), sig: make([]uint64, n), of: make([]int32, len(g.Ops))} //mem:ok planning runs before arenas are touched
+	u := &units{f: f, nodes: make([][]int32, n), sig: make([]uint64, n), above: make([]int64, n+1), of: make([]int32, len(g.Ops))} //mem:ok planning runs before arenas are touched
 	last, seen := 0, false
 	for i := range g.Ops {
 		o := &g.Ops[i]
@@ -77,7 +78,11 @@ func signature(g *graph.Graph, nodes []int32) uint64 {
 	number := map[graph.Value]int{}
 	for _, k := range nodes {
 		o := &g.Ops[k]
-		fmt.Fprintf(h, "%T%v %v %s;", o.Op, o.Op, o.Phase, o.Part)
+		op := o.Op
+		if s, ok := op.(graph.Seeded); ok {
+			op = s.Unseeded()
+		}
+		fmt.Fprintf(h, "%T%v %v %s;", op, op, o.Phase, o.Part)
 		for _, v := range append(append([]graph.Value{}, o.In...), o.Out...) {
 			if v == graph.None {
 				fmt.Fprint(h, "_")
@@ -119,15 +124,22 @@ func (u *units) findPassing() {
 			continue
 		}
 		if from := u.of[g.Values[v].Def]; from >= 0 && lowest[v] < from-1 {
-			u.pass = append(u.pass, passing{from, lowest[v], u.f.bytes[v]})
+			if lowest[v] < 0 {
+				u.above[from] += u.f.bytes[v]
+			} else {
+				u.others = append(u.others, passing{from, lowest[v], u.f.bytes[v]})
+			}
 		}
+	}
+	for k := len(u.above) - 2; k >= 0; k-- {
+		u.above[k] += u.above[k+1]
 	}
 }
 
 // over is the bytes that pass over units lo..hi−1 while their backward half runs.
 func (u *units) over(lo, hi int) int64 {
-	var n int64
-	for _, p := range u.pass {
+	n := u.above[hi]
+	for _, p := range u.others {
 		if int(p.from) >= hi && int(p.to) < lo {
 			n += p.bytes
 		}

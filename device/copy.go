@@ -55,13 +55,21 @@ func (m *Memory) onDisk(j *tier.Job, x *compile.Buffer) error {
 // Start begins a prepared copy.
 func (m *Memory) Start(j tier.Job) tier.Ticket { return m.stream.Start(j) }
 
-// Wait returns when a copy is done.
-func (m *Memory) Wait(t tier.Ticket) error { return m.stream.Wait(t) }
+// Wait returns when a copy is done. Its error is of the first that failed, and Close does not say it again.
+func (m *Memory) Wait(t tier.Ticket) error { return m.tell(m.stream.Wait(t)) }
 
-// Drain returns when every copy started so far is done.
+// Drain returns when every copy started so far is done, with the same error.
 func (m *Memory) Drain() error {
 	if m.stream == nil {
 		return nil
 	}
-	return m.stream.Drain()
+	return m.tell(m.stream.Drain())
+}
+
+// tell notes what the caller has been told of.
+func (m *Memory) tell(err error) error {
+	if err != nil {
+		m.told = err
+	}
+	return err
 }

@@ -25,6 +25,7 @@ type Memory struct {
 	file       *tier.FileStore // nil without a disk tier
 	home       tier.Store      // where the disk tier's slots lie; nil where they begin the file
 	stream     *tier.Stream    // nil where no program copies
+	told       error           // of the stream, if a caller knows of it
 	last       *compile.Program
 	bounds     graph.Bounds // of the last run
 }
@@ -243,7 +244,9 @@ func inside(name string, at, n, limit int64) error {
 func (m *Memory) Close() error {
 	var errs []error
 	if m.stream != nil {
-		errs = append(errs, m.stream.Close())
+		if err := m.stream.Close(); err != m.told {
+			errs = append(errs, err)
+		}
 		m.stream = nil
 	}
 	for t := range m.arena {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -303,5 +304,45 @@ func TestStreamedFileIsCut(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "try: ") {
 		t.Errorf("got %v: %s", err, out)
+	}
+}
+
+// A file that is cut while its weights are streamed ends the process, which says why once.
+func TestFileIsCutWhileStreamed(t *testing.T) {
+	path, matrices := randomGGUF(t, quant.Q8_0)
+	program, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), program, "generate", "--model", path, "--prompt", "x", "--max-tokens", fmt.Sprint(streamedContext-1), "--memory", "72MiB",
+		"--quiet", "--ignore-eos")
+	var said bytes.Buffer
+	c.Stderr = &said
+	text, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(text, make([]byte, 1)); err != nil { // a token: all weights were read
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, st.Size()-int64(matrices)/2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, text); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("got %v, want exit code 1: %s", err, said.String())
+	}
+	if strings.Count(said.String(), "\n") != 2 || strings.Count(said.String(), "read weight") != 1 || strings.Count(said.String(), path) != 1 {
+		t.Errorf("want what went wrong, once, and what to do: got %s", said.String())
 	}
 }

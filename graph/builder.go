@@ -13,8 +13,9 @@ type Builder struct {
 	layer int
 	part  string
 	phase Phase
-	names map[string]int // how often a Temp's name was used
-	site  int            // number of dropout sites so far
+	names map[string]int   // how often a Temp's name was used
+	site  int              // number of dropout sites so far
+	roots map[string]Value // Inputs and first versions of States by name, made when first asked for
 }
 
 // NewBuilder starts an empty graph.
@@ -38,18 +39,44 @@ func (b *Builder) Part(layer int, part string, f func()) {
 // At sets the tag and phase of what is built next; for compile passes.
 func (b *Builder) At(layer int, part string, ph Phase) { b.layer, b.part, b.phase = layer, part, ph }
 
+// Find is Graph.Find, for who asks often.
+func (b *Builder) Find(name string) Value {
+	if b.roots == nil {
+		b.roots = map[string]Value{}
+		for i := len(b.G.Values) - 1; i >= 0; i-- { // of one name the first
+			if x := &b.G.Values[i]; x.Kind != Temp && x.Root == Value(i) {
+				b.roots[x.Name] = Value(i)
+			}
+		}
+	}
+	if v, ok := b.roots[name]; ok {
+		return v
+	}
+	return None
+}
+
+// declare adds an Input or a State.
+func (b *Builder) declare(x Info) Value {
+	first := b.Find(x.Name) == None
+	v := b.add(x)
+	if first {
+		b.roots[x.Name] = v
+	}
+	return v
+}
+
 // Input declares a value that the caller fills before each run.
 func (b *Builder) Input(name string, t Type) Value {
-	return b.add(Info{Name: name, Kind: Input, Type: t, Purpose: mem.Staging, Def: -1})
+	return b.declare(Info{Name: name, Kind: Input, Type: t, Purpose: mem.Staging, Def: -1})
 }
 
 // State declares a value that is kept between runs, or returns the one already declared under that name.
 func (b *Builder) State(name string, t Type, p mem.Purpose) Value {
-	if v := b.G.Find(name); v != None {
+	if v := b.Find(name); v != None {
 		want(b.G.Values[v].Type == t, "state %q: want %v, declared as %v", name, t, b.G.Values[v].Type)
 		return v
 	}
-	return b.add(Info{Name: name, Kind: State, Type: t, Purpose: p, Def: -1})
+	return b.declare(Info{Name: name, Kind: State, Type: t, Purpose: p, Def: -1})
 }
 
 // Param declares a trainable weight.

@@ -25,6 +25,12 @@ func (b *Builder) Dropout(x, seed Value, p float32) Value {
 	return b.one(Dropout{p, b.site}, x, seed)
 }
 
+// Unseeded is the same dropout at the site of all others.
+func (o Dropout) Unseeded() Op {
+	o.Site = 0
+	return o
+}
+
 // Keep tells whether Dropout keeps element (row, col): the definition that every device implements. row counts in the
 // whole step. The generator is SplitMix64's finaliser over the packed counter (Steele et al., OOPSLA'14).
 func (o Dropout) Keep(seed int32, row, col int) bool {

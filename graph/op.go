@@ -68,6 +68,10 @@ type Differentiable interface {
 	Gradient(w *Backprop)
 }
 
+// Seeded is an Op that draws random numbers of its own. Unseeded is the same Op with the draws of all of its kind: neither shapes nor cost
+// tell the two apart.
+type Seeded interface{ Unseeded() Op }
+
 // Attrs is an Op with attributes worth printing.
 type Attrs interface{ Attrs() string }
 

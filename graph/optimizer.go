@@ -155,3 +155,33 @@ func (AdamW) InPlace() []Alias { return []Alias{{0, 0}} }
 
 // InPlace lets a gathered or sliced weight be updated where it lies.
 func (SGD) InPlace() []Alias { return []Alias{{0, 0}} }
+
+// unseeded is t with the key of all others.
+func (t Target) unseeded() Target {
+	t.Key = min(t.Key, 1)
+	return t
+}
+
+// Unseeded is the same update with the key of all others, and so are the other optimisers'.
+func (o AdamW) Unseeded() Op {
+	o.Target = o.unseeded()
+	return o
+}
+
+// Unseeded is as AdamW's.
+func (o SGD) Unseeded() Op {
+	o.Target = o.unseeded()
+	return o
+}
+
+// Unseeded is as AdamW's.
+func (o Lion) Unseeded() Op {
+	o.Target = o.unseeded()
+	return o
+}
+
+// Unseeded is as AdamW's.
+func (o AdafactorUpdate) Unseeded() Op {
+	o.Target = o.unseeded()
+	return o
+}

@@ -134,13 +134,13 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	o := serve.Options{
 		Config: m.Config, Types: m.Types, KVTypes: kv, Memory: limit, PrefillChunk: 1, BlockSize: b.blockSize, Runtime: serve.DefaultRuntime + m.HeapBytes(), NoCache: true,
 	}
+	if err := b.checkPositions(tests, m.Config.MaxPositionEmbeddings); err != nil {
+		return err
+	}
 	for _, t := range tests {
 		o.Context = max(o.Context, t.depth+t.tokens)
 		if !t.single || t.depth > 0 {
 			o.PrefillChunk = b.prefillRows
-		}
-		if p := m.Config.MaxPositionEmbeddings; t.depth+t.tokens > p {
-			return usage(fmt.Sprintf("%d tokens at most, depth included", p), "%s: the model has %d positions", t, p)
 		}
 	}
 	threads := a.computeThreads(1)

@@ -183,11 +183,11 @@ func (x *chatting) plan(limit mem.Bytes) error {
 	if o.Context == 0 {
 		o.Context = min(defaultChatContext, positions)
 	}
-	if o.Context > positions {
-		return usage(fmt.Sprintf("--context %d", positions), "--context %d: the model has %d positions", o.Context, positions)
+	if err := checkContext(o.Context, positions); err != nil {
+		return err
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline chat --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+		return usage("loadline chat --help lists the settings", "%v", err)
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
 	job, err := x.planContext(o, x.engineFlags.context > 0)
@@ -196,7 +196,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 	}
 	x.job = job
 	x.a.notes(x.model, job)
-	x.conv.context = job.Options.Context
+	x.conv.context, x.conv.positions = job.Options.Context, positions
 	x.conv.reserve = max(1, min(x.maxTokens, job.Options.Context/4))
 	return nil
 }
@@ -207,6 +207,7 @@ func (x *chatting) planContext(o serve.Options, asked bool) (*serve.Job, error) 
 		return serve.Plan(o, x.dev)
 	}
 	say := func(c int) {
+		x.conv.full = true
 		x.a.say("the context is %d tokens, not %d: %v holds no more\n", c, o.Context, o.Memory)
 	}
 	short := o

@@ -26,11 +26,13 @@ type chatMessage struct {
 // conversation is what of a chat the model is told: the system's message, and whole turns of user and model. Oldest turns are left out
 // when they no longer fit.
 type conversation struct {
-	template *chat.Template
-	tokens   map[string]string
-	tok      *tokenizer.Tokenizer
-	context  int // tokens of prompt and reply
-	reserve  int // of them kept for the reply, if there is any turn to leave out
+	template  *chat.Template
+	tokens    map[string]string
+	tok       *tokenizer.Tokenizer
+	context   int  // tokens of prompt and reply
+	positions int  // that the model has
+	full      bool // memory holds no longer context
+	reserve   int  // of them kept for the reply, if there is any turn to leave out
 
 	system string
 	turns  []chatTurn
@@ -40,7 +42,10 @@ type conversation struct {
 type chatTurn struct{ user, model string }
 
 // longMessageError says that a message does not fit into the context, by itself.
-type longMessageError struct{ tokens, context int }
+type longMessageError struct {
+	tokens, context, positions int
+	full                       bool // memory holds no longer context
+}
 
 // Error returns one line.
 func (e *longMessageError) Error() string {
@@ -49,7 +54,13 @@ func (e *longMessageError) Error() string {
 
 // Advice returns one line: what to do.
 func (e *longMessageError) Advice() string {
-	return fmt.Sprintf("a shorter message, or --context %d", 2*e.tokens)
+	switch {
+	case e.tokens >= e.positions:
+		return fmt.Sprintf("a shorter message: the model has %d positions", e.positions)
+	case e.full:
+		return "a shorter message, or a larger --memory"
+	}
+	return fmt.Sprintf("a shorter message, or --context %d", min(2*e.tokens, e.positions))
 }
 
 // prompt is the tokens of the conversation with the user's next message. It leaves out as many of the oldest turns as it has to, for good,
@@ -74,7 +85,7 @@ func (c *conversation) prompt(user string) (ids []int32, dropped int, err error)
 		case len(ids) < c.context:
 			return ids, dropped, nil
 		default:
-			return nil, 0, &longMessageError{len(ids), c.context}
+			return nil, 0, &longMessageError{len(ids), c.context, c.positions, c.full}
 		}
 	}
 }

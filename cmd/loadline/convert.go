@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -86,7 +85,7 @@ func (a *app) convert(o convert.Options) (err error) {
 		view.set(hub.Progress{File: tensor, Done: done, All: all, Fetched: done})
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline convert --help lists the types", "%s", strings.TrimPrefix(err.Error(), "convert: "))
+		return usage("loadline convert --help lists the types", "%v", err)
 	}
 	ctx, done := a.interruptible("stopping; nothing is left")
 	defer done()

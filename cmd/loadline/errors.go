@@ -36,8 +36,13 @@ func (e *usageError) Error() string { return e.text }
 // Advice returns one line: what to do.
 func (e *usageError) Advice() string { return e.try }
 
-// usage returns a usageError.
+// usage returns a usageError. Errors among args are told in words.
 func usage(try, format string, args ...any) error {
+	for i, x := range args {
+		if err, ok := x.(error); ok {
+			args[i] = words(err)
+		}
+	}
 	return &usageError{fmt.Sprintf(format, args...), try}
 }
 
@@ -95,18 +100,18 @@ func (a *app) fail(err error) error {
 
 // failHeld is fail for who holds a.printing.
 func (a *app) failHeld(err error) error {
-	text, try := oneLine(err.Error()), oneLine(advice(err))
+	text, try := oneLine(words(err)), oneLine(advice(err))
 	fmt.Fprintf(a.err, "loadline: %s\n", text)
 	if try != "" {
 		fmt.Fprintf(a.err, "  try: %s\n", try)
 	}
 	code := exitCode(err)
 	if e := a.log.write("error", map[string]any{"error": text, "try": try, "exit_code": code}); e != nil {
-		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
+		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(words(e)))
 	}
 	if a.json && !a.printed {
 		if e := a.documentHeld(errorDocument(err)); e != nil {
-			fmt.Fprintf(a.err, "loadline: %s\n", oneLine(e.Error()))
+			fmt.Fprintf(a.err, "loadline: %s\n", oneLine(words(e)))
 		}
 	}
 	return err
@@ -114,19 +119,11 @@ func (a *app) failHeld(err error) error {
 
 // errorDocument is the document of a verb that failed and has no other.
 func errorDocument(err error) map[string]any {
-	return map[string]any{"error": oneLine(err.Error()), "try": oneLine(advice(err)), "exit_code": exitCode(err)}
+	return map[string]any{"error": oneLine(words(err)), "try": oneLine(advice(err)), "exit_code": exitCode(err)}
 }
 
-// oneLine joins the lines of joined errors, and leaves out the name of a package in front.
-func oneLine(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
-	for _, p := range []string{"train: --", "mem: size"} {
-		if strings.HasPrefix(s, p) {
-			_, s, _ = strings.Cut(s, ": ")
-		}
-	}
-	return plain(s)
-}
+// oneLine joins lines, and makes them fit for a terminal.
+func oneLine(s string) string { return plain(strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")) }
 
 // plain is a text from elsewhere as a terminal may have it: what moves its cursor or changes its colours is written out.
 func plain(s string) string {

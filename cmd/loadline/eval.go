@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,14 +155,18 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 	if o.Context == 0 {
 		o.Context = min(defaultWindow, positions)
 	}
-	switch {
-	case o.Context > positions:
-		return usage(fmt.Sprintf("--context %d", positions), "--context %d: the model has %d positions", o.Context, positions)
-	case x.rule().Scored(o.Context) == 0:
-		return usage(fmt.Sprintf("--context %d", defaultWindow), "--context %d: a window leaves no token to score", o.Context)
+	if err := checkContext(o.Context, positions); err != nil {
+		return err
+	}
+	if x.rule().Scored(o.Context) == 0 {
+		longest := min(defaultWindow, positions)
+		if x.rule().Scored(longest) == 0 {
+			return usage("another model", "the model has %d positions: a window leaves no token to score", positions)
+		}
+		return usage(fmt.Sprintf("--context %d", longest), "--context %d: a window leaves no token to score", o.Context)
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline eval --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+		return usage("loadline eval --help lists the settings", "%v", err)
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
 	if x.job, err = serve.Plan(o, x.dev); err != nil {
@@ -199,7 +202,11 @@ func (x *evaluation) count() error {
 	}
 	x.doc = evalDocument{Context: int(c), Score: x.score.value, TextTokens: n}
 	if x.windows == 0 {
-		return advise(fmt.Errorf("%s has %s, a window is %d", x.data, count(int(n), "token"), c), "a longer text, or a smaller --context")
+		try := "a longer text"
+		if x.rule().Scored(int(n)) > 0 {
+			try += fmt.Sprintf(", or --context %d", n)
+		}
+		return advise(fmt.Errorf("%s has %s, a window is %d", x.data, count(int(n), "token"), c), "%s", try)
 	}
 	return nil
 }

@@ -85,6 +85,7 @@ func (r *running) wait(t *testing.T, within time.Duration) int {
 // twoLines checks that stderr ends with an error of one line and what to do in one.
 func twoLines(t *testing.T, stderr string, says ...string) {
 	t.Helper()
+	noPackages(t, stderr)
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	n := len(lines)
 	if strings.Count(stderr, "loadline: ") != 1 || n < 2 || !strings.HasPrefix(lines[n-2], "loadline: ") || !strings.HasPrefix(lines[n-1], "  try: ") {

@@ -113,7 +113,7 @@ func unknownFlag(f *pflag.FlagSet, name, dashes, help string) error {
 
 // plainCause says what is wrong with a value without the parser's own words.
 func plainCause(err error) string {
-	s := strings.TrimPrefix(err.Error(), "mem: ")
+	s := words(err)
 	switch {
 	case strings.Contains(s, "ParseUint"):
 		return "want a whole number of 0 or more"

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"loadline/device"
 	"loadline/device/cpu"
@@ -88,20 +87,14 @@ func (g *generation) plan(limit mem.Bytes) error {
 		Config: g.model.Config, Types: g.model.Types, Memory: limit, Context: g.context, BlockSize: g.blockSize, PrefillChunk: g.prefillChunk,
 		Runtime: runtimeWith(g.tok) + g.model.HeapBytes(), KVTypes: kv,
 	}
-	need := len(g.prompt) + g.maxTokens
-	if o.Context == 0 {
-		o.Context = need
+	if err := checkLengths(len(g.prompt), g.maxTokens, o.Context, o.Config.MaxPositionEmbeddings); err != nil {
+		return err
 	}
-	switch {
-	case o.Context < need:
-		return usage(fmt.Sprintf("--context %d, or --max-tokens %d", need, max(1, o.Context-len(g.prompt))),
-			"--context %d: the prompt has %d tokens and %d new ones are asked for", o.Context, len(g.prompt), g.maxTokens)
-	case o.Context > o.Config.MaxPositionEmbeddings:
-		return usage(fmt.Sprintf("--max-tokens %d", max(1, o.Config.MaxPositionEmbeddings-len(g.prompt))),
-			"%d tokens: the model has %d positions", o.Context, o.Config.MaxPositionEmbeddings)
+	if o.Context == 0 {
+		o.Context = len(g.prompt) + g.maxTokens
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+		return usage("loadline generate --help lists the settings", "%v", err)
 	}
 	if err := g.choose(o.Config); err != nil {
 		return err

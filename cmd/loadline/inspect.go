@@ -20,6 +20,7 @@ import (
 	"loadline/model"
 	"loadline/model/gguf"
 	"loadline/model/safetensors"
+	"loadline/model/tokenizer"
 	"loadline/model/weights"
 	"loadline/train/checkpoint"
 )
@@ -51,9 +52,12 @@ type inspectDocument struct {
 	Bytes      mem.Bytes         `json:"bytes"` // of all tensors
 	Types      []inspectType     `json:"types"` // of tensors, in order of first use
 	Tensors    []inspectTensor   `json:"tensors"`
-	Metadata   map[string]string `json:"metadata"`  // of a long list only its type and length
-	Tokenizer  *inspectTokenizer `json:"tokenizer"` // null if there is none
-	Training   *inspectTraining  `json:"training"`  // null if it is no checkpoint of a run
+	Metadata   map[string]string `json:"metadata"`          // of a long list only its type and length
+	Tokenizer  *inspectTokenizer `json:"tokenizer"`         // null if there is none
+	Generation json.RawMessage   `json:"generation_config"` // as it is; null if there is none
+	Training   *inspectTraining  `json:"training"`          // null if it is no checkpoint of a run
+
+	tokenizer *tokenizer.Tokenizer
 }
 
 type inspectTensor struct {
@@ -69,12 +73,6 @@ type inspectType struct {
 	Type    string    `json:"type"`
 	Tensors int       `json:"tensors"`
 	Bytes   mem.Bytes `json:"bytes"`
-}
-
-type inspectTokenizer struct {
-	Kind   string `json:"kind"`
-	Tokens int    `json:"tokens"`
-	EOS    int32  `json:"eos"` // −1 if there is none
 }
 
 type inspectTraining struct {
@@ -133,7 +131,7 @@ func (d *inspectDocument) directory(path string) error {
 	if len(d.Files) == 0 {
 		return usage("name a directory with config.json, *.safetensors or *.gguf, or an --out of loadline train", "%s: it holds no model", path)
 	}
-	return nil
+	return d.speak(path)
 }
 
 // errUnknownFile says that a file is none that inspect reads.
@@ -204,18 +202,6 @@ func (d *inspectDocument) tensor(t inspectTensor) {
 	d.Types[i].Bytes += t.Bytes
 }
 
-// readTokenizer reads a tokenizer; of a directory's the first.
-func (d *inspectDocument) readTokenizer(path string) error {
-	if d.Tokenizer != nil {
-		return nil
-	}
-	t, err := weights.LoadTokenizer(path, 0)
-	if err == nil {
-		d.Tokenizer = &inspectTokenizer{t.String(), t.VocabSize(), t.EOS()}
-	}
-	return err
-}
-
 // gguf reads a GGUF file, or all of a model in several. Of a vocabulary or an architecture that loadline does not know it says nothing.
 func (d *inspectDocument) gguf(path string) error {
 	f, err := gguf.Open(path)
@@ -244,7 +230,9 @@ func (d *inspectDocument) gguf(path string) error {
 		}
 	}
 	if _, ok := f.Meta().Get("tokenizer.ggml.model"); ok {
-		_ = d.readTokenizer(path) // the metadata shows it all the same
+		if d.readTokenizer(path) == nil { // the metadata shows it all the same
+			return d.speak(path)
+		}
 	}
 	return nil
 }
@@ -282,19 +270,7 @@ func (d *inspectDocument) training(dir string) error {
 func (d *inspectDocument) print(a *app) {
 	w := a.text()
 	fmt.Fprintf(w, "%s: %s\n", d.Path, strings.Join(d.Files, ", "))
-	if len(d.Config) > 0 {
-		var c map[string]any
-		if json.Unmarshal(d.Config, &c) == nil {
-			keys := make([]string, 0, len(c))
-			for k := range c {
-				keys = append(keys, k)
-			}
-			slices.Sort(keys)
-			for _, k := range keys {
-				fmt.Fprintf(w, "  %s: %v\n", k, c[k])
-			}
-		}
-	}
+	printObject(w, "", d.Config)
 	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {
 		v := plain(d.Metadata[k])
 		if len(v) > maxMetadataText {
@@ -319,7 +295,8 @@ func (d *inspectDocument) print(a *app) {
 		fmt.Fprintf(w, "%d tensors, %s parameters, %v: %s\n", len(d.Tensors), grouped(d.Parameters), d.Bytes, strings.Join(types, ", "))
 	}
 	if t := d.Tokenizer; t != nil {
-		fmt.Fprintf(w, "tokenizer: %s, end of text %d\n", t.Kind, t.EOS)
+		t.print(w)
+		printObject(w, generationFile+":", d.Generation)
 	}
 	if t := d.Training; t != nil {
 		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))

@@ -151,7 +151,7 @@ func (a *app) serveProbe(text string) int {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(a.err, "loadline: %s\n", oneLine(words(err)))
 	}
 	return exitCode(err)
 }

@@ -170,7 +170,7 @@ func TestTable(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	err := errors.Join(errors.New("train: --lr: 0: want more than 0"), errors.New("b"))
-	if got, want := oneLine(err.Error()), "--lr: 0: want more than 0; b"; got != want {
+	if got, want := oneLine(words(err)), "--lr: 0: want more than 0; b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -30,7 +30,7 @@ their peak by purpose, its range and the chance of running out, the time, the re
 is then a built-in name, a config.json or its directory, or a GGUF file. What a flag gives is held; what is absent is searched.
 plan score and plan check hold the planner against measurements and logs.`,
 		Example: `  loadline plan llama-3.1-70b --hardware 8xH100-SXM-80GB --task train --seq 8192 --global-batch 256
-  loadline plan ./model.gguf --hardware RTX-4090 --task serve --context 32768 --concurrency 16 --html report.html
+  loadline plan ./model.gguf --hardware RTX-4090 --task serve --context 8192 --concurrency 16 --html report.html
   loadline plan qwen3-8b --hardware A100-40GB --task finetune --adapter lora --framework deepspeed --write-config out
   loadline plan --config out/loadline.yaml
   loadline plan llama-3.1-8b --deepspeed ds.json --hardware 8xH100

@@ -237,7 +237,7 @@ func (a *app) planCompare(c *cobra.Command, x *compareFlags, h *hardwareFlags) e
 			if first == nil {
 				first = err
 			}
-			entry.Error = oneLine(err.Error())
+			entry.Error = oneLine(words(err))
 			d.Compare = append(d.Compare, entry)
 			rows = append(rows, []string{item.name, "-", "", "", "", "", "", "", "", entry.Error})
 			continue

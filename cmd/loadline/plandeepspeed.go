@@ -39,7 +39,7 @@ func samePlan(j pricing.Job, s pricing.Settings, m search.Machine) (*search.Answ
 	a, err := search.Plans(q)
 	switch {
 	case err != nil:
-		return nil, oneLine(err.Error())
+		return nil, oneLine(words(err))
 	case len(a.Plans) == 0:
 		return nil, "it has no plan of these settings"
 	}

@@ -252,5 +252,5 @@ func refuse(w http.ResponseWriter, err error) {
 	if exitCode(err) == codeUsage {
 		code = http.StatusBadRequest
 	}
-	writeJSON(w, code, map[string]any{"error": oneLine(err.Error()), "try": oneLine(advice(err))})
+	writeJSON(w, code, map[string]any{"error": oneLine(words(err)), "try": oneLine(advice(err))})
 }

@@ -114,7 +114,7 @@ func readMachines(path string, all *search.Machines) (*search.Machines, error) {
 		case errors.As(err, &unknown):
 			return nil, bad("write like: "+unknown.Nearest, "machine %d: like: no card has the name %q; the nearest is %s", i+1, unknown.Name, unknown.Nearest)
 		case err != nil:
-			return nil, bad(example, "machine %d: %s", i+1, strings.TrimPrefix(err.Error(), "hardware: "))
+			return nil, bad(example, "machine %d: %s", i+1, words(err))
 		}
 		all = next
 	}

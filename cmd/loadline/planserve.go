@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +40,9 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 			return usage("--"+f.name+" 1", "--%s %d: want at least 1", f.name, f.n)
 		}
 	}
+	if err := checkContext(s.context, o.Config.MaxPositionEmbeddings); err != nil {
+		return err
+	}
 	var err error
 	if o.KVTypes, err = kvTypes(cmp.Or(s.kvType, plainKV)); err != nil {
 		return err
@@ -49,7 +51,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		return err
 	}
 	if err := o.Validate(); err != nil {
-		return usage("loadline plan --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
+		return usage("loadline plan --help lists the settings", "%v", err)
 	}
 	d := &planDocument{Limit: o.Memory, Plans: []planEntry{}, Least: []leastEntry{}, Largest: []leastLine{}}
 	job, failure := serve.Plan(o, r.device())

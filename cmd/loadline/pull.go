@@ -208,7 +208,7 @@ func pullError(err error, s hubSettings) error {
 	case errors.Is(err, context.Canceled):
 		return advise(errors.New("interrupted"), again)
 	case errors.As(err, &name):
-		return usage("loadline pull ORG/NAME, or https:// and an address", "%v", strings.TrimPrefix(err.Error(), "hub: "))
+		return usage("loadline pull ORG/NAME, or https:// and an address", "%v", err)
 	case errors.As(err, &status):
 		return advise(err, "%s", statusAdvice(status, s))
 	case errors.As(err, &sum):

@@ -72,7 +72,7 @@ type rankError struct {
 
 // Error returns one line.
 func (e *rankError) Error() string {
-	if strings.HasPrefix(e.Text, "train: rank ") {
+	if strings.HasPrefix(e.Text, "rank ") {
 		return e.Text
 	}
 	return fmt.Sprintf("rank %d: %s", e.rank, e.Text)
@@ -203,7 +203,7 @@ func (a *app) serveRank(seat string) int {
 	report, err := a.rank(seat, &teller{say})
 	if err != nil {
 		var lost *collective.RankLostError
-		failed := &rankError{Text: oneLine(err.Error()), Try: oneLine(advice(err)), Code: exitCode(err)}
+		failed := &rankError{Text: oneLine(words(err)), Try: oneLine(advice(err)), Code: exitCode(err)}
 		failed.Lost = errors.As(err, &lost) || errors.Is(err, local.ErrParentLost)
 		if e := say.Encode(message{Failed: failed}); e != nil {
 			fmt.Fprintf(a.err, "loadline: %s\n", failed.Text)

@@ -57,7 +57,7 @@ func (s *samplingFlags) fill(x weights.Sampling) (string, error) {
 			continue
 		}
 		if err := f.as.Validate(1); err != nil {
-			return "", advise(fmt.Errorf("%s: %s", x.From, strings.TrimPrefix(err.Error(), "sample: ")), "--%s VALUE, which goes before what the file says", f.flag)
+			return "", advise(fmt.Errorf("%s: %w", x.From, err), "--%s VALUE, which goes before what the file says", f.flag)
 		}
 		if f.to == nil {
 			s.topK = int(*f.value)

@@ -83,7 +83,7 @@ func (s *samplingFlags) params(seed uint64, t *tokenizer.Tokenizer, vocab int) (
 		p.Bias = append(p.Bias, sample.Bias{Token: id, Value: float32(value)})
 	}
 	if err := p.Validate(vocab); err != nil {
-		return p, usage("loadline generate --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "sample: "))
+		return p, usage("loadline generate --help lists the settings", "%v", err)
 	}
 	return p, nil
 }

@@ -210,7 +210,7 @@ func TestDoesNotFit(t *testing.T) {
 				t.Errorf("%s: got least %+v, want that of %s", verb, l, want)
 			}
 		}
-		if !strings.Contains(r.err, "loadline: train: does not fit") || !strings.Contains(r.err, "  try: --recompute auto") {
+		if !strings.Contains(r.err, "loadline: does not fit") || !strings.Contains(r.err, "  try: --recompute auto") {
 			t.Errorf("%s: got %s", verb, r.err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

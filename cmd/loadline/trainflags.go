@@ -126,12 +126,15 @@ func (t *trainFlags) resolve(a *app, c *cobra.Command, args []string) (*trainRun
 	if err := t.options(a, c, r, config, batch); err != nil {
 		return nil, err
 	}
+	if p := config.MaxPositionEmbeddings; config.ModelType == model.GPT2 && r.Options.Seq > p { // rotary positions go on
+		return nil, usage(fmt.Sprintf("--seq %d", p), "--seq %d: the model has %d positions", r.Options.Seq, p)
+	}
 	if err := r.Options.Validate(); err != nil {
 		var option *train.OptionError
 		if errors.As(err, &option) {
 			return nil, err
 		}
-		return nil, usage("loadline train --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "model: "))
+		return nil, usage("loadline train --help lists the settings", "%v", err)
 	}
 	return r, checkTags(r.Options)
 }

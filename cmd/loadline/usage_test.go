@@ -152,6 +152,7 @@ func TestUsage(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		code := run(strings.Fields(x.line), strings.NewReader(""), &out, &errs)
+		noPackages(t, errs.String())
 		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 		if code != codeUsage || out.Len() > 0 {
 			t.Errorf("%s: got exit code %d and %q on stdout, want 2 and nothing; stderr: %s", x.line, code, out.String(), errs.String())

@@ -261,7 +261,7 @@ func TestPerplexity(t *testing.T) {
 	if r := loadline(t, "eval", "--perplexity", dir, "--data", data, "--windows", "1", "--context", "64"); r.code != codeDone || !strings.HasPrefix(r.out, "perplexity ") || !strings.Contains(r.out, "31 tokens scored (half) in 1 window of 64") {
 		t.Errorf("for people: got exit code %d and %q; %s", r.code, r.out, r.err)
 	}
-	if r := loadline(t, "eval", "--perplexity", dir, "--data", fileWith(t, "short"), "--context", "64"); r.code != codeFailed || !strings.Contains(r.err, "a smaller --context") {
+	if r := loadline(t, "eval", "--perplexity", dir, "--data", fileWith(t, "short"), "--context", "64"); r.code != codeFailed || !strings.Contains(r.err, "a longer text") {
 		t.Errorf("a short text: got exit code %d and %s", r.code, r.err)
 	}
 	var no struct {

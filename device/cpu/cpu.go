@@ -212,7 +212,11 @@ func (s *Session) Run(name string, a device.Args) error {
 			begin = time.Now()
 		}
 		if err := x.run(s); err != nil {
-			return errors.Join(fmt.Errorf("cpu: program %q: instruction %d %s: %w", name, t, p.Instrs[t].Op.Kind(), err), s.mem.Drain())
+			err = fmt.Errorf("cpu: program %q: instruction %d %s: %w", name, t, p.Instrs[t].Op.Kind(), err)
+			if e := s.mem.Drain(); e != nil && !errors.Is(err, e) { // of a copy that has failed, the Wait for it says so
+				err = errors.Join(err, e)
+			}
+			return err
 		}
 		if a.Timed != nil {
 			a.Timed(t, time.Since(begin))

@@ -101,6 +101,28 @@ func Open(path string) (*Model, error) {
 	return m, nil
 }
 
+// OpenText opens a model for what its files say of texts: Special, Template, Sampling and Tokenizer. Weights are not looked for, and of an
+// architecture that is not known Config is the zero value. The caller closes it.
+func OpenText(path string) (*Model, error) {
+	path, isGGUF, err := Find(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Path: path}
+	if isGGUF {
+		err = m.openGGUF()
+	} else {
+		m.Config, err = directoryConfig(path)
+	}
+	if err != nil {
+		m.Config = model.Config{}
+	}
+	if isGGUF && m.files == nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // ReadConfig reads what Open's Config is, without the weights, and returns where the model is: Model.Path.
 func ReadConfig(path string) (where string, c model.Config, err error) {
 	path, isGGUF, err := Find(path)
@@ -257,6 +279,9 @@ func (m *Model) HeapBytes() mem.Bytes { return mem.Bytes(m.tiles.bytes()) }
 
 // Close closes the files.
 func (m *Model) Close() error {
+	if m.files == nil {
+		return nil
+	}
 	if err := m.files.Close(); err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
