@@ -18,7 +18,7 @@ type panels struct{ k, n int }
 // slow one of them is.
 const (
 	sharedRows  = 1024    // the least rows of C
-	sharedWork  = 1 << 26 // and multiply-adds
+	sharedWork  = 1 << 28 // and multiply-adds
 	sharedBytes = 8 << 20 // the most bytes of packed B
 	sharedCols  = 2048    // and columns
 	sharedLeast = 256     // the fewest columns worth it, where all of K must fit
