@@ -281,7 +281,7 @@ func (d *inspectDocument) training(dir string) error {
 // print writes the document for people.
 func (d *inspectDocument) print(a *app) {
 	w := a.text()
-	fmt.Fprintf(w, "%s: %s\n", d.Path, strings.Join(d.Files, ", "))
+	fmt.Fprintf(w, "%s: %s\n", plain(d.Path), plain(strings.Join(d.Files, ", ")))
 	if len(d.Config) > 0 {
 		var c map[string]any
 		if json.Unmarshal(d.Config, &c) == nil {
@@ -291,7 +291,7 @@ func (d *inspectDocument) print(a *app) {
 			}
 			slices.Sort(keys)
 			for _, k := range keys {
-				fmt.Fprintf(w, "  %s: %v\n", k, c[k])
+				fmt.Fprintf(w, "  %s: %s\n", plain(k), plain(fmt.Sprint(c[k])))
 			}
 		}
 	}
@@ -309,7 +309,7 @@ func (d *inspectDocument) print(a *app) {
 			for _, n := range t.Shape {
 				dims = append(dims, strconv.FormatInt(n, 10))
 			}
-			rows = append(rows, []string{t.Name, t.Type, strings.Join(dims, "×"), t.Bytes.String()})
+			rows = append(rows, []string{plain(t.Name), t.Type, strings.Join(dims, "×"), t.Bytes.String()})
 		}
 		table(w, rows)
 		var types []string
@@ -319,7 +319,7 @@ func (d *inspectDocument) print(a *app) {
 		fmt.Fprintf(w, "%d tensors, %s parameters, %v: %s\n", len(d.Tensors), grouped(d.Parameters), d.Bytes, strings.Join(types, ", "))
 	}
 	if t := d.Tokenizer; t != nil {
-		fmt.Fprintf(w, "tokenizer: %s, end of text %d\n", t.Kind, t.EOS)
+		fmt.Fprintf(w, "tokenizer: %s, end of text %d\n", plain(t.Kind), t.EOS)
 	}
 	if t := d.Training; t != nil {
 		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))
