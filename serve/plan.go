@@ -48,7 +48,7 @@ func Plan(o Options, dev device.Device) (*Job, error) {
 		return nil, err
 	case s.fits():
 		return s, nil
-	case s.Streamed() == 0: // no weight is worth it
+	case s.Streamed() == 0 || s.Promise.Memory() >= j.Promise.Memory(): // no weight is worth it; what one passes through may be larger than it
 		return nil, doesNotFit(j, dev)
 	}
 	return nil, doesNotFit(s, dev)

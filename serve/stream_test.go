@@ -223,3 +223,26 @@ func TestStreamedWeightsAsStored(t *testing.T) {
 		}
 	}
 }
+
+// TestNeedIsTheLeast has a model of which nearly all is one table, used twice: passing it through buffers takes more than keeping it, and
+// the refusal says what keeping takes.
+func TestNeedIsTheLeast(t *testing.T) {
+	c := tiny(model.Llama)
+	c.VocabSize, c.TieWordEmbeddings, c.NumLayers = 20_000, true, 1
+	o := base(c)
+	o.MaxSeqs, o.Context = 1, 32
+	dev := newCPU(1)
+	j, err := Plan(o, dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Memory = j.Promise.Memory() - mem.MiB
+	var no *DoesNotFitError
+	if _, err := Plan(o, dev); !errors.As(err, &no) || no.Need > j.Promise.Memory() || no.streamed > 0 {
+		t.Fatalf("got %v, want it to need at most %v", err, j.Promise.Memory())
+	}
+	o.Memory = no.Need
+	if _, err := Plan(o, dev); err != nil {
+		t.Error(err)
+	}
+}

@@ -55,6 +55,9 @@ measured. Speed, promise and peak RSS are of one run.`,
 	return c
 }
 
+// maxRepeat bounds --repeat.
+const maxRepeat = 1 << 20
+
 // benchResult is one measurement. One of the speeds is there.
 type benchResult struct {
 	Test            string  `json:"test"`

@@ -51,6 +51,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"train --preset bench-20", "bench-20"},
 		{"kernels --only nothing", "--only nothing"},
 		{"kernels --repeat 0", "--repeat 0"},
+		{"kernels --repeat 9223372036854775807", "--repeat 9223372036854775807: want 1 to"},
+		{"--model x --repeat 9223372036854775807", "--repeat 9223372036854775807: want 1 to"},
 	} {
 		r := loadline(t, append([]string{"bench"}, strings.Fields(c.args)...)...)
 		if r.code != 2 || !strings.Contains(r.err, c.want) {

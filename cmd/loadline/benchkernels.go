@@ -64,8 +64,8 @@ func (a *app) benchKernels(b *benchKernelsFlags) error {
 	if err != nil {
 		return err
 	}
-	if b.repeat < 1 {
-		return usage("--repeat 10", "--repeat %d: want at least 1", b.repeat)
+	if b.repeat < 1 || b.repeat > maxRepeat {
+		return usage("--repeat 10", "--repeat %d: want 1 to %d", b.repeat, maxRepeat)
 	}
 	threads := []int{1}
 	if n := a.computeThreads(1); a.threads > 0 {

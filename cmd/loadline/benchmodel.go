@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,8 +92,8 @@ func (b *benchModelFlags) tests() (tests []modelTest, err error) {
 	switch {
 	case len(tests) == 0:
 		return nil, usage("leave --n-prompt, --n-gen and --depth out", "there is nothing to measure")
-	case b.repeat < 1:
-		return nil, usage("--repeat 5", "--repeat %d: want at least 1", b.repeat)
+	case b.repeat < 1 || b.repeat > maxRepeat:
+		return nil, usage("--repeat 5", "--repeat %d: want 1 to %d", b.repeat, maxRepeat)
 	case b.prefillRows < 1 || b.prefillRows > maxBenchChunk:
 		return nil, usage("--prefill-chunk 128", "--prefill-chunk %d: want 1 to %d", b.prefillRows, maxBenchChunk)
 	case b.blockSize < 1:
@@ -142,6 +143,9 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 		if !t.single || t.depth > 0 {
 			o.PrefillChunk = b.prefillRows
 		}
+	}
+	if err := o.Validate(); err != nil {
+		return usage("loadline bench --help lists the settings", "%s", strings.TrimPrefix(err.Error(), "serve: "))
 	}
 	threads := a.computeThreads(1)
 	dev := cpu.New(cpu.Options{Threads: threads, Set: set})

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"loadline/internal/whole"
 )
 
 // TestConvertVerb trains a model, makes a GGUF file of it and a directory of that: all three write the same text.
@@ -66,4 +68,19 @@ func TestConvertVerb(t *testing.T) {
 	if _, err := os.Stat("x"); err == nil {
 		t.Error("a conversion that was refused wrote something")
 	}
+
+	// Names that look as if they were of what is being written.
+	in := filepath.Join(dir, "m.tmp")
+	if err := os.Rename(back+"32", in); err != nil {
+		t.Fatal(err)
+	}
+	document(t, &d, codeDone, "convert", in, filepath.Join(dir, "m"), "--to", "safetensors")
+	ours := filepath.Join(dir, "n"+whole.Suffix)
+	if err := os.Rename(in, ours); err != nil {
+		t.Fatal(err)
+	}
+	if r := loadline(t, "convert", ours, filepath.Join(dir, "n"), "--to", "safetensors"); r.code != codeFailed || !strings.Contains(r.err, "another name first") {
+		t.Errorf("from where it would be written: got %+v", r)
+	}
+	document(t, &d, codeDone, "convert", ours, filepath.Join(dir, "o"), "--to", "safetensors")
 }

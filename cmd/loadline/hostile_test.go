@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,16 @@ func TestFaultOfProgram(t *testing.T) {
 	}()
 	if code != codeFailed || !json.Valid(out.Bytes()) || !strings.Contains(errs.String(), "fault of loadline: runtime error") || !strings.Contains(errs.String(), "hostile_test.go") {
 		t.Errorf("got exit code %d, document %s, stderr %s, want 1, a document and the stack", code, out.String(), errs.String())
+	}
+}
+
+// TestDocumentOfNoNumber has a document that JSON has no words for: there is one all the same, about that.
+func TestDocumentOfNoNumber(t *testing.T) {
+	var out, errs bytes.Buffer
+	a := &app{json: true, out: &out, err: &errs}
+	err := a.fail(a.document(map[string]float64{"speed": math.NaN()}))
+	if exitCode(err) != codeFailed || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), "NaN") {
+		t.Errorf("got exit code %d, document %q", exitCode(err), out.String())
 	}
 }
 
@@ -254,6 +265,22 @@ func TestTokenizeFails(t *testing.T) {
 		}
 		twoLines(t, errs.String(), "bad disk")
 	}
+	for _, before := range []string{"", "1 ", strings.Repeat("1 2 ", 1<<17)} {
+		var out, errs bytes.Buffer
+		in := io.MultiReader(strings.NewReader(before), iotest.ErrReader(errors.New("bad disk")))
+		code := run([]string{"tokenize", "--model", dir, "--decode", "--json"}, in, &out, &errs)
+		var d struct {
+			Text, Error string
+			Code        int `json:"exit_code"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+			t.Fatalf("%v: %s", err, lastLines(out.String(), 1))
+		}
+		if code != codeFailed || d.Code != codeFailed || !strings.Contains(d.Error, "bad disk") || (len(d.Text) > decodeBytes) != (len(before) > decodeBytes) {
+			t.Errorf("--decode: got exit code %d, %d bytes, error %q", code, len(d.Text), d.Error)
+		}
+		twoLines(t, errs.String(), "bad disk")
+	}
 }
 
 // TestHugeTokenizer gives a small model a tokenizer.json that takes more to read than the limit.
@@ -308,7 +335,7 @@ func TestFullStdout(t *testing.T) {
 func TestSweep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	theirs := []string{"tokens-of-mine.txt", ".tmp-x", "notes"}
-	ours := []string{".tokenizer.json.123", ".tokens-0123456789abcdef.55", "tokens-0123456789abcdef", "tokenizer.json.tmp", ".tmp-step-9/a", ".tmp-gone-step-1/a"}
+	ours := []string{".tokenizer.json.123", ".tokens-0123456789abcdef.55", "tokens-0123456789abcdef", "tokenizer.json.loadline.tmp", "chat_template.jinja.loadline.tmp", ".tmp-step-9/a", ".tmp-gone-step-1/a"}
 	for _, name := range append(theirs, ours...) {
 		path := filepath.Join(out, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

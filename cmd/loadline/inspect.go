@@ -269,7 +269,7 @@ func (d *inspectDocument) training(dir string) error {
 // print writes the document for people.
 func (d *inspectDocument) print(a *app) {
 	w := a.text()
-	fmt.Fprintf(w, "%s: %s\n", d.Path, strings.Join(d.Files, ", "))
+	fmt.Fprintf(w, "%s: %s\n", plain(d.Path), plain(strings.Join(d.Files, ", ")))
 	printObject(w, "", d.Config)
 	for _, k := range slices.Sorted(maps.Keys(d.Metadata)) {
 		v := plain(d.Metadata[k])
@@ -285,7 +285,7 @@ func (d *inspectDocument) print(a *app) {
 			for _, n := range t.Shape {
 				dims = append(dims, strconv.FormatInt(n, 10))
 			}
-			rows = append(rows, []string{t.Name, t.Type, strings.Join(dims, "×"), t.Bytes.String()})
+			rows = append(rows, []string{plain(t.Name), t.Type, strings.Join(dims, "×"), t.Bytes.String()})
 		}
 		table(w, rows)
 		var types []string

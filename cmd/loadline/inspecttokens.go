@@ -111,7 +111,7 @@ func (d *inspectDocument) speak(path string) error {
 
 // print writes it for people.
 func (x *inspectTokenizer) print(w io.Writer) {
-	fmt.Fprintf(w, "tokenizer: %s", x.Kind)
+	fmt.Fprintf(w, "tokenizer: %s", plain(x.Kind))
 	if x.BOS != nil {
 		fmt.Fprintf(w, "; %v begins a text, and is %s before a prompt", x.BOS, map[bool]string{true: "put", false: "not put"}[x.AddsBOS])
 	}

@@ -35,11 +35,11 @@ func (a *app) document(v any) error {
 
 // documentHeld is document for who holds a.printing.
 func (a *app) documentHeld(v any) error {
-	a.printed = true
 	text, err := json.Marshal(v)
-	if err != nil {
+	if err != nil { // it is not out: the one about this error follows
 		return fmt.Errorf("document: %w", err)
 	}
+	a.printed = true
 	if _, err := fmt.Fprintf(a.out, "%s\n", text); err != nil {
 		return fmt.Errorf("document: %w", err)
 	}

@@ -91,8 +91,13 @@ func TestSmallest(t *testing.T) {
 func TestReadIDs(t *testing.T) {
 	for text, want := range map[string][]int32{
 		"1 2\n3": {1, 2, 3}, "[4, 5]": {4, 5}, `{"ids":[6,7]}`: {6, 7}, "": nil, "[]": nil,
+		` {"text":[{"ids":[1]},"x"],"IDs":[6 , -7],"more":null}` + "\n": {6, -7}, `{"ids":null}`: nil, "[1,2,]": {1, 2},
 	} {
-		got, err := readIDs([]byte(text))
+		var got []int32
+		err := readIDs(strings.NewReader(text), func(id int32) error {
+			got = append(got, id)
+			return nil
+		})
 		if err != nil || len(got) != len(want) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 			continue
@@ -103,8 +108,18 @@ func TestReadIDs(t *testing.T) {
 			}
 		}
 	}
-	if _, err := readIDs([]byte("1 x")); err == nil || advice(err) == "" {
-		t.Errorf("x: got %v, want an error with advice", err)
+	for text, says := range map[string]string{
+		"1 x": `"x" is not`, "{}": "it has no ids", `{"ids":[1.5]}`: "1.5", `{"ids":[1],`: "EOF", `{"ids":7}`: "no list", `{"ids":[]} x`: "behind", "00000000000000000001": "is not a token id",
+		strings.Repeat("\x00", idsApart): "no token id in 1048576 bytes", `{"x":"` + strings.Repeat("x", 2*idsApart): "no token id in 1048576 bytes",
+	} {
+		err := readIDs(strings.NewReader(text), func(int32) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), says) || advice(err) == "" {
+			t.Errorf("%.40q: got %v, want an error with %q and advice", text, err, says)
+		}
+	}
+	n := 0
+	if err := readIDs(strings.NewReader(strings.Repeat("1 ", 2*idsApart)), func(int32) error { n++; return nil }); err != nil || n != 2*idsApart {
+		t.Errorf("a long list: got %d, %v", n, err)
 	}
 }
 

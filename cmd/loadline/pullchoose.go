@@ -38,6 +38,9 @@ func chooseFiles(l *hub.Listing, n hub.Name, f *pullFlags, say func(line string)
 		if n.File != "" {
 			return "", usage("check the address", "%s has no file %s", l.Repo, n.File)
 		}
+		if len(all) == 0 {
+			return "", usage("check the name and --revision", "%s has no files", l.Repo)
+		}
 		return "", usage("one of "+someNames(all), "none of the %s of %s is chosen", count(len(all), "file"), l.Repo)
 	}
 	if n.File != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,11 +69,7 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 		in = f
 	}
 	if decode {
-		text, err := io.ReadAll(in)
-		if err != nil {
-			return fmt.Errorf("tokenize: %w", err)
-		}
-		return a.decodeText(t, text, plain)
+		return a.decodeText(t, in, plain)
 	}
 	return a.encodeText(t, in, tokenizer.StreamOptions{Plain: plain, Replace: true, LongWord: longWord})
 }
@@ -82,37 +77,20 @@ func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 // longWord is the longest word that tokenize does not cut.
 const longWord = 1 << 20
 
-// encodeText prints the ids of a text as they come: a text may be larger than memory. Where it fails or is interrupted half-way, the
-// document ends there and has the error in it.
+// encodeText prints the ids of a text as they come: a text may be larger than memory.
 func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.StreamOptions) error {
-	between, end := " ", "\n"
-	w := bufio.NewWriter(a.out)
-	text := &stoppable{context.Background(), in, nil}
-	begin := func() {}
+	d := a.newLongDocument(in, `{"ids":[`, "]", "\n")
+	between := " "
 	if a.json {
-		between, end = ",", "]}\n"
-		begin = func() {
-			ctx, _ := a.interruptible("ending the document") // until the process ends
-			a.printing.Lock()
-			defer a.printing.Unlock()
-			text.ctx, a.printed = ctx, true
-			w.WriteString(`{"ids":[`) // Flush returns the first error
-		}
+		between = ","
 	}
-	none := true
 	emit := func(ids []int32) error {
-		if len(ids) == 0 {
-			return nil
-		}
-		if none {
-			begin()
-		}
 		for _, id := range ids {
-			if !none {
-				w.WriteString(between)
+			if d.begun {
+				d.w.WriteString(between) // Flush returns the first error
 			}
-			none = false
-			if _, err := w.Write(strconv.AppendInt(w.AvailableBuffer(), int64(id), 10)); err != nil {
+			d.begin()
+			if _, err := d.w.Write(strconv.AppendInt(d.w.AvailableBuffer(), int64(id), 10)); err != nil {
 				return err
 			}
 		}
@@ -124,75 +102,105 @@ func (a *app) encodeText(t *tokenizer.Tokenizer, in io.Reader, o tokenizer.Strea
 	}
 	err := emit(before)
 	if err == nil {
-		err = t.EncodeStream(text, o, emit)
+		err = t.EncodeStream(d.in, o, emit)
 	}
 	if err == nil {
 		err = emit(after)
 	}
+	return d.end(err)
+}
+
+// decodeText prints the text of ids as they come, that of special tokens left out if plain.
+func (a *app) decodeText(t *tokenizer.Tokenizer, in io.Reader, plain bool) error {
+	d := a.newLongDocument(in, `{"text":"`, `"`, "")
+	decoder := t.NewDecoder()
+	if plain {
+		decoder.SkipSpecial()
+	}
+	var text []byte
+	emit := func() error {
+		d.begin()
+		if a.json { // whole characters, so that the pieces are escaped as all of it would be
+			quoted, err := json.Marshal(string(text))
+			if err != nil {
+				return err
+			}
+			text = append(text[:0], quoted[1:len(quoted)-1]...)
+		}
+		_, err := d.w.Write(text)
+		text = text[:0]
+		return err
+	}
+	err := readIDs(d.in, func(id int32) error {
+		if id < 0 || int(id) >= t.VocabSize() {
+			return advise(fmt.Errorf("id %d: the tokenizer has %d tokens", id, t.VocabSize()), "use the tokenizer that the ids are from")
+		}
+		if text = decoder.Append(text, id); len(text) < decodeBytes {
+			return nil
+		}
+		return emit()
+	})
+	if err == nil || d.begun {
+		text = decoder.Flush(text)
+		err = errors.Join(err, emit())
+	}
+	return d.end(err)
+}
+
+// decodeBytes is how much text is printed at a time.
+const decodeBytes = 4 << 10
+
+// longDocument prints a document that comes piece by piece, since it may be larger than memory. Where it fails or is interrupted half-way,
+// the document ends there and has the error in it.
+type longDocument struct {
+	a                *app
+	w                *bufio.Writer
+	in               *stoppable // what is read for it
+	head, tail, last string     // around the pieces: of the document, and without one behind them
+	begun            bool
+}
+
+func (a *app) newLongDocument(in io.Reader, head, tail, last string) *longDocument {
+	return &longDocument{a: a, w: bufio.NewWriter(a.out), in: &stoppable{context.Background(), in, nil}, head: head, tail: tail, last: last}
+}
+
+// begin prints what is before the first piece. From then on an interrupt ends the document, and the process with it.
+func (d *longDocument) begin() {
+	if d.begun {
+		return
+	}
+	if d.begun = true; !d.a.json {
+		return
+	}
+	ctx, _ := d.a.interruptible("ending the document") // until the process ends
+	d.a.printing.Lock()
+	defer d.a.printing.Unlock()
+	d.in.ctx, d.a.printed = ctx, true
+	d.w.WriteString(d.head) // Flush returns the first error
+}
+
+// end prints what is behind the last piece, and returns err.
+func (d *longDocument) end(err error) error {
 	if errors.Is(err, context.Canceled) {
 		err = advise(errors.New("interrupted"), "the same command again")
 	}
-	if none {
-		if err != nil {
-			return err
-		}
-		begin()
+	if err != nil && !d.begun {
+		return err
 	}
-	if err != nil && a.json {
+	d.begin()
+	end := d.last
+	if d.a.json {
+		end = d.tail + "}\n"
+	}
+	if err != nil && d.a.json {
 		fault, e := json.Marshal(errorDocument(err))
 		if e != nil {
 			return errors.Join(err, e)
 		}
-		end = "]," + string(fault[1:]) + "\n"
+		end = d.tail + "," + string(fault[1:]) + "\n"
 	}
-	w.WriteString(end)
-	return errors.Join(err, w.Flush())
-}
-
-// decodeText prints the text of the ids in text, that of special tokens left out if plain.
-func (a *app) decodeText(t *tokenizer.Tokenizer, text []byte, plain bool) error {
-	ids, err := readIDs(text)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= t.VocabSize() {
-			return advise(fmt.Errorf("id %d: the tokenizer has %d tokens", id, t.VocabSize()), "use the tokenizer that the ids are from")
-		}
-	}
-	d := t.NewDecoder()
-	if plain {
-		d.SkipSpecial()
-	}
-	var out []byte
-	for _, id := range ids {
-		out = d.Append(out, id)
-	}
-	out = d.Flush(out)
-	if a.json {
-		return a.document(map[string]any{"text": string(out)})
-	}
-	_, err = a.out.Write(out)
-	return err
-}
-
-// readIDs reads numbers with anything of a list's punctuation between them, or a document with ids.
-func readIDs(text []byte) ([]int32, error) {
-	var doc struct {
-		IDs []int32 `json:"ids"`
-	}
-	if json.Unmarshal(text, &doc) == nil {
-		return doc.IDs, nil
-	}
-	var ids []int32
-	for _, f := range bytes.FieldsFunc(text, func(r rune) bool { return r == '[' || r == ']' || r == ',' || r <= ' ' }) {
-		n, err := strconv.ParseInt(string(f), 10, 32)
-		if err != nil {
-			return nil, advise(fmt.Errorf("%q is not a token id", f), "give whole numbers, separated by spaces")
-		}
-		ids = append(ids, int32(n))
-	}
-	return ids, nil
+	d.w.WriteString(end)
+	return errors.Join(err, d.w.Flush())
 }
 
 // tokenizerPath finds the tokenizer.json, tokenizer.model or GGUF file that a path means.

@@ -15,6 +15,7 @@ import (
 	"loadline/data"
 	"loadline/data/corpus"
 	"loadline/internal/regular"
+	"loadline/internal/whole"
 	"loadline/model/convert"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
@@ -141,11 +142,11 @@ func (r *trainRun) takeTokenizer(from string) (*tokenizer.Tokenizer, error) {
 	}
 	switch {
 	case filepath.Base(from) == checkpoint.TokenizerName:
-		return t, copyFile(r.Tokenizer, from)
+		return t, wholeFile(r.Tokenizer, copyOf(from))
 	case weights.IsGGUF(from):
 		body, err := convert.TokenizerJSON(from)
 		if err == nil {
-			err = regular.WriteFile(r.Tokenizer, body)
+			err = wholeFile(r.Tokenizer, bytesOf(body))
 		}
 		return t, err
 	}
@@ -242,7 +243,7 @@ func ours(name string) bool {
 	return oursPattern.MatchString(name)
 }
 
-var oursPattern = regexp.MustCompile(`^(tokens-[0-9a-f]{16}|\.tokens-[0-9a-f]{16}\.[0-9]+|\.tokenizer\.json\.[0-9]+|tokenizer\.json\.tmp)$`)
+var oursPattern = regexp.MustCompile(`^(tokens-[0-9a-f]{16}|\.tokens-[0-9a-f]{16}\.[0-9]+|\.tokenizer\.json\.[0-9]+|(tokenizer|generation_config|tokenizer_config|chat_template|special_tokens_map)\.(json|jinja)\.loadline\.tmp)$`)
 
 // longEnough refuses texts that do not fill one window.
 func (r *trainRun) longEnough() error {
@@ -262,23 +263,24 @@ func (r *trainRun) longEnough() error {
 	return nil
 }
 
-// copyFile makes path a copy of from, under its name only when it is whole.
-func copyFile(path, from string) (err error) {
-	in, err := regular.Open(from)
+// wholeFile makes a file of what write writes, under its name only when it is whole.
+func wholeFile(path string, write func(io.Writer) error) error {
+	w, err := whole.Create(path)
 	if err != nil {
 		return err
 	}
-	defer in.Close() // read only
-	temp := path + ".tmp"
-	out, err := os.Create(temp)
-	if err != nil {
+	if err := write(w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return whole.Commit(w)
+}
+
+// bytesOf writes body.
+func bytesOf(body []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(body)
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 32<<10))
-	if err := errors.Join(err, out.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return os.Rename(temp, path)
 }
 
 // files are what a checkpoint has beside the run's weights: copies of the tokenizer and of what goes with it, which prepare left in Out.
@@ -323,7 +325,7 @@ func (r *trainRun) beside(from string) error {
 	for _, name := range convert.BesideNames() {
 		path := filepath.Join(r.Out, name)
 		if body, ok := files[name]; ok {
-			if err := regular.WriteFile(path, body); err != nil {
+			if err := wholeFile(path, bytesOf(body)); err != nil {
 				return err
 			}
 		} else if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Dir is a directory that is being written.
@@ -16,10 +18,10 @@ type Dir struct {
 // CreateDir begins a directory, which is empty. Its parent is there.
 func CreateDir(path string) (*Dir, error) {
 	path = filepath.Clean(path)
-	if err := os.Mkdir(path+suffix, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(path+Suffix, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	f, err := os.Open(path + suffix)
+	f, err := os.OpenFile(path+Suffix, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func CreateDir(path string) (*Dir, error) {
 }
 
 // Path is where the directory is while it is being written.
-func (d *Dir) Path() string { return d.path + suffix }
+func (d *Dir) Path() string { return d.path + Suffix }
 
 // Commit gives the directory its name, which nothing may have but an empty directory. If it fails, nothing is left.
 func (d *Dir) Commit() error {

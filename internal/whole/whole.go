@@ -3,9 +3,9 @@
 //	Create ─▶ Write … Write ─▶ Commit: the files have their names, in the order given
 //	   └──────────┴──────────▶ Abort: nothing is left
 //
-// Until Commit succeeds the bytes are in a file beside it, named with .tmp behind, which its writer has locked: one path has one writer at
-// a time, and a second one gets ErrBusy. A process that dies leaves that file without its lock, and the next Create overwrites it. A Dir is
-// the same for a directory. Several files are renamed one by one: whoever writes a set gives last the file
+// Until Commit succeeds the bytes are in a file beside it, named with Suffix behind, which its writer has locked: one path has one writer at
+// a time, and a second one gets ErrBusy. A process that dies leaves that file without its lock, and the next Create overwrites it. No link
+// is followed there. A Dir is the same for a directory. Several files are renamed one by one: whoever writes a set gives last the file
 // without which no reader takes the set for complete.
 //
 // It does not buffer, and does not judge what is written.
@@ -23,8 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suffix is behind the name of a file that is being written.
-const suffix = ".tmp"
+// Suffix is behind the name of what is being written. What has this name is taken for what a writer that died has left, and is overwritten:
+// so it is one that nobody else uses. A plain .tmp was taken from users, down to the very directory that was to be converted.
+const Suffix = ".loadline.tmp"
 
 // File is a file that is being written.
 type File struct {
@@ -38,9 +39,14 @@ var ErrBusy = errors.New("it is being written by another process")
 
 // Create begins a file.
 func Create(path string) (*File, error) {
-	f, err := os.OpenFile(path+suffix, os.O_WRONLY|os.O_CREATE, 0o644) // not cut yet: it may be another's
+	f, err := os.OpenFile(path+Suffix, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644) // not cut yet: it may be another's
 	if err != nil {
 		return nil, err
+	}
+	if st, err := f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	} else if !st.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: not a regular file", f.Name()), f.Close())
 	}
 	if err := lock(f, path); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -127,7 +133,7 @@ func Commit(files ...*File) error {
 		}
 	}
 	for i, w := range files {
-		if err := os.Rename(w.path+suffix, w.path); err != nil {
+		if err := os.Rename(w.path+Suffix, w.path); err != nil {
 			for _, w := range files[i:] {
 				w.Abort()
 			}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // create begins the file name in dir with some text.
@@ -48,7 +50,7 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := create(t, dir, "a", "new"), create(t, dir, "b", "two")
-	wantDir(t, dir, "a=old", "a.tmp=new", "b.tmp=two")
+	wantDir(t, dir, "a=old", "a.loadline.tmp=new", "b.loadline.tmp=two")
 	if err := Commit(a, b); err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +102,14 @@ func TestOneWriterAtATime(t *testing.T) {
 	if _, err := Create(path); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second writer: got %v, want ErrBusy", err)
 	}
-	wantDir(t, dir, "a.tmp=first")
+	wantDir(t, dir, "a.loadline.tmp=first")
 	if err := Commit(a); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(t, dir, "a", "again").Abort(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+suffix, []byte("of one that died, and longer"), 0o600); err != nil {
+	if err := os.WriteFile(path+Suffix, []byte("of one that died, and longer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := Commit(create(t, dir, "a", "third")); err != nil {
@@ -120,7 +122,7 @@ func TestOneWriterAtATime(t *testing.T) {
 func TestLockOfWhatIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	a := create(t, dir, "a", "first")
-	late, err := os.OpenFile(filepath.Join(dir, "a"+suffix), os.O_WRONLY, 0)
+	late, err := os.OpenFile(filepath.Join(dir, "a"+Suffix), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func TestLockOfWhatIsFinished(t *testing.T) {
 func TestDir(t *testing.T) {
 	parent := t.TempDir()
 	path := filepath.Join(parent, "d")
-	if err := os.MkdirAll(filepath.Join(path+suffix, "left", "over"), 0o700); err != nil { // of one that died
+	if err := os.MkdirAll(filepath.Join(path+Suffix, "left", "over"), 0o700); err != nil { // of one that died
 		t.Fatal(err)
 	}
 	d, err := CreateDir(path + string(filepath.Separator))
@@ -166,5 +168,28 @@ func TestDir(t *testing.T) {
 	wantDir(t, path, "x=1")
 	if list, err := os.ReadDir(parent); err != nil || len(list) != 1 {
 		t.Errorf("got %v, %v, want only d", list, err)
+	}
+}
+
+// TestWhatIsInTheWay has a link or a pipe of this name where the file would be written: nothing is written through it, and nobody waits.
+func TestWhatIsInTheWay(t *testing.T) {
+	for kind, put := range map[string]func(path, mine string) error{
+		"link": func(path, mine string) error { return os.Symlink(mine, path) },
+		"pipe": func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		dir, mine := t.TempDir(), t.TempDir()
+		if err := os.WriteFile(filepath.Join(mine, "x"), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(put(filepath.Join(dir, "a"+Suffix), filepath.Join(mine, "x")), put(filepath.Join(dir, "d"+Suffix), mine)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Create(filepath.Join(dir, "a")); err == nil {
+			t.Errorf("%s: a file: got no error", kind)
+		}
+		if _, err := CreateDir(filepath.Join(dir, "d")); err == nil {
+			t.Errorf("%s: a directory: got no error", kind)
+		}
+		wantDir(t, mine, "x=mine")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadline/internal/whole"
 	"loadline/model"
 	"loadline/model/gguf"
 	"loadline/model/weights"
@@ -41,10 +42,10 @@ func (o *Options) readsBack(c model.Config, tensors []*tensor, meta gguf.Metadat
 			}
 		}
 	}
-	if err := os.Truncate(path+".tmp", end); err != nil { // a hole, which takes no room
+	if err := os.Truncate(path+whole.Suffix, end); err != nil { // a hole, which takes no room
 		return fmt.Errorf("convert: %w", err)
 	}
-	_, got, err := weights.ReadConfig(path + ".tmp")
+	_, got, err := weights.ReadConfig(path + whole.Suffix)
 	if err != nil {
 		return fmt.Errorf("convert: GGUF cannot say what this model is: %w", err)
 	}

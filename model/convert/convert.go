@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"loadline/internal/whole"
 	"loadline/mem/arena"
 	"loadline/model/gguf"
 	"loadline/model/safetensors"
@@ -149,6 +150,11 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	o.In = in
+	if a, err := os.Stat(o.In); err == nil {
+		if b, err := os.Stat(filepath.Clean(o.Out) + whole.Suffix); err == nil && os.SameFile(a, b) {
+			return nil, fmt.Errorf("convert: %s is where %s would be written: give it another name first", o.In, o.Out)
+		}
+	}
 	switch {
 	case isGGUF && o.To == GGUF:
 		return o.ggufToGGUF(ctx)

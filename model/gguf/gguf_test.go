@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"loadline/internal/whole"
 	"loadline/tensor/quant"
 )
 
@@ -312,7 +313,7 @@ func TestWriterHoldsToItsInfos(t *testing.T) {
 		`has 10 bytes, want `: func(w *Writer) {
 			w.Write("a", make([]byte, 8))
 			w.Write("b", make([]byte, 3))
-			os.Truncate(w.Paths()[0]+".tmp", 10)
+			os.Truncate(w.Paths()[0]+whole.Suffix, 10)
 		},
 		`tensor "a": want "b", of which 0 of 3 bytes are writ`: func(w *Writer) { w.Write("a", make([]byte, 8)); w.Write("a", make([]byte, 1)) },
 	} {

@@ -17,7 +17,7 @@ import (
 //	Create ─▶ Write … Write ─▶ Close: the files are complete and have their names
 //	   └──────────┴───────────▶ Abort: nothing is left
 //
-// Until Close succeeds the bytes are in files beside them, named with .tmp behind, so one path has one Writer at a time.
+// Until Close succeeds the bytes are in files beside them, named with whole.Suffix behind, so one path has one Writer at a time.
 type Writer struct {
 	files     []*whole.File
 	infos     []Info

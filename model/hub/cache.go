@@ -104,7 +104,7 @@ func (c *Client) Pull(ctx context.Context, l *Listing) (*Pulled, error) {
 		})
 		r.Fetched += came
 		if err == nil {
-			err = p.link(f)
+			err = c.link(ctx, &p, l, f)
 		}
 		if err != nil {
 			return nil, err
@@ -166,24 +166,22 @@ func (c *Client) blob(ctx context.Context, p *place, l *Listing, f *File, tell f
 		tell(f.Bytes, 0)
 		return 0, nil
 	}
-	t := &target{what: what, url: c.fileURL(l, f.Name), bytes: f.Bytes, kind: hashKind(f.ETag), want: f.ETag}
-	return c.fetch(ctx, t, p.blob(f)+incompleteSuffix, p.blob(f), tell)
-}
-
-// fetch goes on with what is at partly, and gives it its name when it is whole.
-func (c *Client) fetch(ctx context.Context, t *target, partly, path string, tell func(have, came int64)) (came int64, err error) {
-	file, err := openPartial(partly)
+	file, err := openPartial(p.blob(f) + incompleteSuffix)
 	if err != nil {
 		return 0, fmt.Errorf("hub: %w", err)
 	}
-	keep := true
-	defer func() {
-		if file != nil {
-			err = errors.Join(err, file.Close())
-		}
+	t := &target{what: what, url: c.fileURL(l, f.Name), bytes: f.Bytes, kind: hashKind(f.ETag), want: f.ETag}
+	return c.fetch(ctx, t, file, p.blob(f), tell)
+}
+
+// fetch goes on with what is in file, gives it its name when it is whole, and closes it.
+func (c *Client) fetch(ctx context.Context, t *target, file *os.File, path string, tell func(have, came int64)) (came int64, err error) {
+	partly, keep := file.Name(), true
+	defer func() { // whoever waits for its lock sees it with its name, or gone, or as it was left
 		if !keep {
 			err = errors.Join(err, os.Remove(partly))
 		}
+		err = errors.Join(err, file.Close())
 	}()
 	p, err := newPartial(ctx, file, t)
 	if err != nil {
@@ -195,8 +193,10 @@ func (c *Client) fetch(ctx context.Context, t *target, partly, path string, tell
 		keep = p.have > 0 && !errors.As(err, &sum)
 		return p.came, err
 	}
-	err = errors.Join(file.Sync(), file.Close())
-	file = nil
+	err = file.Sync()
+	if err == nil && !is(file, partly) {
+		return p.came, &BrokenError{What: t.what, Have: p.have, All: t.bytes, Err: errors.New("what had come was taken away")}
+	}
 	if err == nil {
 		err = os.Rename(partly, path)
 	}
@@ -225,47 +225,104 @@ func openPartial(path string) (*os.File, error) {
 	return f, nil
 }
 
+// hold opens what has come of a file once no other process fetches it.
+func (c *Client) hold(ctx context.Context, path, what string) (*os.File, error) {
+	for {
+		f, err := openPartial(path)
+		if err != nil {
+			return nil, fmt.Errorf("hub: %w", err)
+		}
+		if err := c.wait(ctx, f, what); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if is(f, path) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil { // it has its name by now, or was given up
+			return nil, fmt.Errorf("hub: %w", err)
+		}
+	}
+}
+
+// is tells whether a path still names a file that was opened by it.
+func is(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	now, err2 := os.Lstat(path)
+	return err == nil && err2 == nil && os.SameFile(opened, now)
+}
+
 // lock waits until no other process fetches a blob. Locks end with their process.
 func (c *Client) lock(ctx context.Context, path, what string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
+	if err := c.wait(ctx, f, what); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil // which gives the lock up; nothing was written
+}
+
+// wait locks a file when no other process has.
+func (c *Client) wait(ctx context.Context, f *os.File, what string) error {
 	for said := false; ; said = true {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return func() { f.Close() }, nil // which gives the lock up; nothing was written
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOLCK):
-			return func() { f.Close() }, nil // a file system without locks: the last to rename wins, with the same bytes
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			return nil, errors.Join(fmt.Errorf("hub: %s: %w", path, err), f.Close())
+		held, err := flock(f)
+		if err != nil {
+			return fmt.Errorf("hub: %s: %w", f.Name(), err)
+		}
+		if !held {
+			return nil
 		}
 		if !said {
 			c.o.Say(fmt.Sprintf("%s: waiting for another process that fetches it", what))
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), f.Close())
+			return ctx.Err()
 		case <-time.After(lockEvery):
 		}
 	}
 }
 
-// link makes the snapshot's name lead to the blob.
-func (p *place) link(f *File) error {
-	pointer := filepath.Join(p.dir, filepath.FromSlash(f.Name))
-	to, err := filepath.Rel(filepath.Dir(pointer), p.blob(f))
+// flock locks a file, unless another process holds it.
+func flock(f *os.File) (held bool, err error) {
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOLCK):
+		return false, nil // a file system without locks: the last to rename wins, with the same bytes
+	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
+		return true, nil
+	default:
+		return false, err
+	}
+}
+
+// pointer is the snapshot's name of a file, and what it leads to.
+func (p *place) pointer(f *File) (path, to string, err error) {
+	path = filepath.Join(p.dir, filepath.FromSlash(f.Name))
+	if to, err = filepath.Rel(filepath.Dir(path), p.blob(f)); err != nil {
+		return "", "", fmt.Errorf("hub: %w", err)
+	}
+	return path, to, nil
+}
+
+// link makes the snapshot's name lead to the blob. Of processes that pull the same model one at a time does.
+func (c *Client) link(ctx context.Context, p *place, l *Listing, f *File) error {
+	pointer, to, err := p.pointer(f)
 	if err != nil {
-		return fmt.Errorf("hub: %w", err)
+		return err
 	}
 	if now, err := os.Readlink(pointer); err == nil && now == to {
 		return nil
 	}
+	unlock, err := c.lock(ctx, filepath.Join(p.locks, f.ETag+".lock"), l.Repo+" "+f.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := os.MkdirAll(filepath.Dir(pointer), 0o777); err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
-	beside := pointer + ".tmp"
+	beside := pointer + whole.Suffix
 	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("hub: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"loadline/internal/regular"
 )
 
@@ -61,16 +63,27 @@ func (c *Client) Fetch(ctx context.Context, address, path, want string) (*Pulled
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	if st, err := os.Stat(partly); t.bytes >= 0 {
-		need := t.bytes
-		if err == nil {
-			need -= st.Size()
-		}
-		if err := room(filepath.Dir(path), need); err != nil {
-			return nil, err
+	file, err := c.hold(ctx, partly, t.what)
+	if err != nil {
+		return nil, err
+	}
+	if there, err := alreadyThere(path, t); there || err != nil { // who held it has fetched it
+		return &Pulled{Dir: path, Bytes: t.bytes}, errors.Join(err, os.Remove(partly), file.Close())
+	}
+	if version == "" && want == "" { // nothing tells whether it is of the same version
+		if err := file.Truncate(0); err != nil {
+			return nil, errors.Join(fmt.Errorf("hub: %w", err), file.Close())
 		}
 	}
-	came, err := c.fetch(ctx, t, partly, path, func(have, came int64) {
+	if st, err := file.Stat(); t.bytes >= 0 && err == nil {
+		if err := room(filepath.Dir(path), t.bytes-st.Size()); err != nil {
+			if st.Size() == 0 {
+				err = errors.Join(err, os.Remove(partly))
+			}
+			return nil, errors.Join(err, file.Close())
+		}
+	}
+	came, err := c.fetch(ctx, t, file, path, func(have, came int64) {
 		c.o.Progress(Progress{File: filepath.Base(path), Done: have, All: t.bytes, Fetched: came})
 	})
 	if err != nil {
@@ -97,7 +110,9 @@ func (c *Client) describe(ctx context.Context, t *target) (version string, err e
 		if a.ContentLength > maxFileBytes {
 			return false, fmt.Errorf("hub: %s: the server says it has %d bytes, want at most %d", t.what, a.ContentLength, int64(maxFileBytes))
 		}
-		t.bytes = a.ContentLength
+		if t.bytes = a.ContentLength; t.bytes == 0 {
+			t.bytes = -1 // some say so of all that they do not send; GET will tell
+		}
 		if etag := a.Header.Get("ETag"); etag != "" {
 			version = etag
 			if !strings.HasPrefix(etag, "W/") {
@@ -139,8 +154,7 @@ func alreadyThere(path string, t *target) (bool, error) {
 	return false, fmt.Errorf("hub: %s: %w, of %d bytes", path, ErrExists, n)
 }
 
-// partialPath names what has come of one version of a file. What came of other versions is removed, and where nothing tells versions
-// apart, what came of this one too.
+// partialPath names what has come of one version of a file. What came of other versions is removed, unless a process goes on with it.
 func partialPath(path string, t *target, version string) (string, error) {
 	address := url.URL{Scheme: t.url.Scheme, Host: t.url.Host, Path: t.url.Path}
 	id := sha256.Sum256([]byte(strings.Join([]string{address.String(), version, strconv.FormatInt(t.bytes, 10), t.want}, "\n")))
@@ -153,7 +167,7 @@ func partialPath(path string, t *target, version string) (string, error) {
 		middle, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
 		middle, ok2 := strings.CutSuffix(middle, incompleteSuffix)
 		old := filepath.Join(filepath.Dir(path), e.Name())
-		if raw, err := hex.DecodeString(middle); !ok || !ok2 || err != nil || len(raw) != 8 || old == filepath.Clean(name) && (version != "" || t.want != "") {
+		if raw, err := hex.DecodeString(middle); !ok || !ok2 || err != nil || len(raw) != 8 || old == filepath.Clean(name) || isHeld(old) {
 			continue
 		}
 		if err := os.Remove(old); err != nil {
@@ -161,4 +175,15 @@ func partialPath(path string, t *target, version string) (string, error) {
 		}
 	}
 	return name, nil
+}
+
+// isHeld tells whether a process is fetching what has come of a file.
+func isHeld(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // read only
+	held, err := flock(f)
+	return held && err == nil
 }

@@ -59,7 +59,9 @@ func (c *Client) List(ctx context.Context, repo, revision string) (*Listing, err
 	u.RawQuery = "blobs=true"
 	var l *Listing
 	err := c.persist(ctx, listTries, func() (bool, error) {
-		a, err := c.ask(ctx, http.MethodGet, u, nil, repo)
+		conn, cancel := context.WithCancel(ctx)
+		defer cancel()
+		a, err := c.ask(conn, http.MethodGet, u, nil, repo)
 		if err != nil {
 			return false, err
 		}
@@ -67,7 +69,9 @@ func (c *Client) List(ctx context.Context, repo, revision string) (*Listing, err
 		if a.StatusCode != http.StatusOK {
 			return false, a.status(repo + "@" + revision)
 		}
-		l, err = readListing(a.Body, repo, revision)
+		if l, err = readListing(c.patient(a.Body, cancel), repo, revision); ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 		return false, err
 	})
 	return l, err

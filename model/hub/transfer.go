@@ -209,7 +209,16 @@ func (c *Client) attempt(ctx context.Context, p *partial, tell func()) error {
 				return err
 			}
 		}
+		if e := a.Header.Get("ETag"); t.match != "" && e != "" && !strings.HasPrefix(e, "W/") {
+			t.match = e
+		}
 	case http.StatusPartialContent:
+		if e := a.Header.Get("ETag"); t.match != "" && e != "" && e != t.match { // it does not know If-Range
+			if err := p.truncate(); err != nil {
+				return err
+			}
+			return passingError{fmt.Errorf("hub: %s: the server has another version by now", t.what)}
+		}
 		from, total, err := contentRange(a.Header.Get("Content-Range"))
 		if err != nil || from != p.have {
 			return fmt.Errorf("hub: %s: the server sends the range %.100q, want one from %d on", t.what, a.Header.Get("Content-Range"), p.have)
@@ -240,19 +249,14 @@ func (c *Client) attempt(ctx context.Context, p *partial, tell func()) error {
 // receive reads a body to its end, which has to be where the file's is. A connection over which nothing comes for long is ended.
 func (c *Client) receive(cancel func(), p *partial, body io.Reader, tell func()) error {
 	t := p.t
-	stalled := time.AfterFunc(c.o.Stall, cancel)
-	defer stalled.Stop()
+	slow := c.patient(body, cancel)
 	limit := t.bytes
 	if limit < 0 {
 		limit = maxFileBytes
 	}
 	buf := make([]byte, pieceBytes)
 	for {
-		stalled.Reset(c.o.Stall)
-		n, err := body.Read(buf)
-		if !stalled.Stop() { // it went off
-			err = fmt.Errorf("nothing came for %v", c.o.Stall)
-		}
+		n, err := slow.Read(buf)
 		if int64(n) > limit-p.have {
 			return errors.Join(fmt.Errorf("hub: %s: the server sends more than %d bytes", t.what, limit), p.truncate())
 		}
@@ -273,6 +277,30 @@ func (c *Client) receive(cancel func(), p *partial, body io.Reader, tell func())
 		}
 		return passingError{fmt.Errorf("hub: %s: broke off after %d bytes: %w", t.what, p.have, err)}
 	}
+}
+
+// patient is the body of an answer that fails when nothing comes for long.
+type patient struct {
+	body  io.Reader
+	stall time.Duration
+	timer *time.Timer // ends the connection; it runs during a Read alone
+}
+
+// patient makes one; cancel ends the connection.
+func (c *Client) patient(body io.Reader, cancel func()) *patient {
+	p := &patient{body, c.o.Stall, time.AfterFunc(c.o.Stall, cancel)}
+	p.timer.Stop()
+	return p
+}
+
+// Read implements io.Reader.
+func (p *patient) Read(b []byte) (int, error) {
+	p.timer.Reset(p.stall)
+	n, err := p.body.Read(b)
+	if !p.timer.Stop() { // it went off
+		err = fmt.Errorf("nothing came for %v", p.stall)
+	}
+	return n, err
 }
 
 // contentRange reads "bytes FROM-TO/ALL"; all is −1 where it is *.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"loadline/internal/whole"
 )
 
 // pattern returns the n bytes that testdata/golden.py gives the tensor at place k of its list.
@@ -239,7 +241,7 @@ func TestWriterHoldsToItsInfos(t *testing.T) {
 		{"cut behind its back", func(w *Writer) {
 			w.Write("a", make([]byte, 8))
 			w.Write("b", make([]byte, 3))
-			os.Truncate(w.files[0].f.Path()+".tmp", 20)
+			os.Truncate(w.files[0].f.Path()+whole.Suffix, 20)
 		}, "has 20 bytes, want"},
 		{"when a write fails", func(w *Writer) { w.files[0].f.Abort(); w.Write("a", make([]byte, 8)) }, `tensor "a": file already closed`},
 	} {

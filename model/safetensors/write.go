@@ -15,7 +15,7 @@ import (
 //	Create ─▶ Write … Write ─▶ Close: the files are complete and have their names
 //	   └──────────┴───────────▶ Abort: nothing is left
 //
-// Until Close succeeds the bytes are in files beside them, named with .tmp behind, so one path has one Writer at a time. A process that
+// Until Close succeeds the bytes are in files beside them, named with whole.Suffix behind, so one path has one Writer at a time. A process that
 // dies leaves those, and the next Create overwrites them.
 type Writer struct {
 	files []shard

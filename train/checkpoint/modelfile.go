@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"loadline/internal/whole"
 	"loadline/model"
 	"loadline/model/safetensors"
 	"loadline/tensor/dtype"
@@ -129,7 +130,7 @@ func header(path string, infos []safetensors.Info) ([]byte, []safetensors.Info, 
 	}
 	infos = s.Tensors()
 	p := make([]byte, infos[0].Offset) //mem:ok a hundred bytes a tensor, gone when written
-	f, err := os.Open(path + ".tmp")
+	f, err := os.Open(path + whole.Suffix)
 	if err == nil {
 		_, err = io.ReadFull(f, p)
 		err = errors.Join(err, f.Close())
