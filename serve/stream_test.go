@@ -167,8 +167,8 @@ func TestStreamedWeightsFail(t *testing.T) {
 	if _, err := e.Step(); !errors.Is(err, broken) {
 		t.Errorf("the next step: got %v, want the same error", err)
 	}
-	if err := e.Close(); !errors.Is(err, broken) {
-		t.Errorf("Close: got %v, want the error of the reads", err)
+	if err := e.Close(); err != nil { // the steps have told of it
+		t.Errorf("Close: got %v, want nothing that was not told", err)
 	}
 }
 
