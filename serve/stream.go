@@ -121,7 +121,7 @@ func (j *Job) Notes() []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the memory limit does not hold the weights: they are read again for every pass, %v a token batch, bound by the disk (%v of them stay in memory)",
+	return []string{fmt.Sprintf("the memory limit does not hold the weights: they are read again for every pass, %v a token batch, no faster than they can be read (%v of them stay in memory)",
 		n, j.PersistentParts(mem.Device)[mem.Weights])}
 }
 

@@ -50,7 +50,7 @@ func TestBadModels(t *testing.T) {
 	text := at("text")
 	put("text", []byte("text"))
 	for name, says := range map[string]string{
-		"empty.gguf": "ends early", "cut.gguf": "the file has", "other.gguf": "not a GGUF file", "many.gguf": "tensors, want at most", "pipe.gguf": "pipe", "loop.gguf": "", "folder.gguf": "",
+		"empty.gguf": "ends early", "cut.gguf": "the file is cut short: ", "other.gguf": "not a GGUF file", "many.gguf": "tensors, want at most", "pipe.gguf": "pipe", "loop.gguf": "", "folder.gguf": "",
 		"layers": "", "overflows": "", "nested": "", "header": "",
 	} {
 		for _, args := range [][]string{

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ measured. Speed, promise and peak RSS are of one run.`,
 	b.register(c)
 	c.AddCommand(a.benchTrainCommand(), a.benchKernelsCommand(), a.benchCostCommand(), a.benchRecomputeCommand())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 1 && !exists(args[0]) {
+		if len(args) == 1 && !exists(args[0]) && !strings.ContainsAny(args[0], "./") {
 			var names []string
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())
@@ -46,7 +47,7 @@ measured. Speed, promise and peak RSS are of one run.`,
 		}
 		if b.model == "" {
 			if c.Flags().NFlag() > 0 {
-				return usage("--model PATH", "the speed of what? want --model PATH, or train, kernels, cost or recompute")
+				return usage("--model PATH, as of generate", "the speed of what? want --model PATH, or train, kernels, cost or recompute")
 			}
 			return c.Help()
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,11 +81,11 @@ only the channel final is the answer; the others are shown dim on a terminal. Ct
 func (x *chatFlags) validate() error {
 	switch {
 	case x.model == "":
-		return usage("--model PATH", "which model? want --model PATH")
+		return whichModel()
 	case x.maxTokens < 1 || x.maxTokens > maxTokens:
 		return usage("--max-tokens 1024", "--max-tokens %d: want 1 to %d", x.maxTokens, maxTokens)
 	}
-	return errors.Join(x.engineFlags.validate(), x.samplingFlags.validate())
+	return errors.Join(x.engineFlags.validate(), x.samplingFlags.validate(), present("--chat-template", x.template))
 }
 
 // chatDocument is chat's document.
@@ -323,9 +324,23 @@ func (x *chatting) talk(e *serve.Engine) error {
 	}
 }
 
-// command does what a line that is a command says. done ends the chat; known is false for lines that are messages.
+// chatCommands says which commands there are.
+const chatCommands = "/reset forgets what was said, /system TEXT sets the system's message, /help lists these, /exit ends; Ctrl-C ends a reply"
+
+// isCommand tells whether a word is that of a command, be there such a one or not: a path or a number is not.
+func isCommand(word string) bool {
+	name, ok := strings.CutPrefix(word, "/")
+	return ok && name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// command does what a line that is a command says. done ends the chat; known is false for lines that are messages. A command that there is not
+// does nothing: a slip is no message.
 func (x *chatting) command(line string) (done, known bool) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if isCommand(word) && !slices.Contains([]string{"/system", "/reset", "/help", "/exit", "/quit"}, word) {
+		fmt.Fprintf(x.a.err, "there is no command %s: %s\n", plain(word), chatCommands)
+		return false, true
+	}
 	switch rest = strings.TrimSpace(rest); {
 	case word == "/system":
 		x.conv.system = rest
@@ -339,7 +354,7 @@ func (x *chatting) command(line string) (done, known bool) {
 		x.conv.reset()
 		x.a.say("a new conversation\n")
 	case word == "/help":
-		fmt.Fprintln(x.a.err, "/reset forgets what was said, /system TEXT sets the system's message, /exit ends; Ctrl-C ends a reply")
+		fmt.Fprintln(x.a.err, chatCommands)
 	default:
 		return false, false
 	}

@@ -22,6 +22,9 @@ func (a *app) readConfig(f *pflag.FlagSet, positional bool) error {
 	if a.config == "" {
 		return nil
 	}
+	if err := present("--config", a.config); err != nil {
+		return err
+	}
 	if _, err := regular.ReadAll(a.config, maxConfigBytes); err != nil { // what follows reads all there is
 		return usage("check that the file is there, and is short", "--config: %v", err)
 	}
@@ -80,7 +83,10 @@ func setFromFile(f *pflag.FlagSet, name string, value any) error {
 	}
 	x.Changed = true
 	if s, ok := x.Value.(pflag.SliceValue); ok {
-		return s.Replace(words)
+		if err := s.Replace(words); err != nil {
+			return usage("write a list of values as the flag takes it", "%s: %s: %s", name, strings.Join(words, ","), plainCause(err))
+		}
+		return nil
 	}
 	text := strings.Join(words, ",")
 	if err := x.Value.Set(text); err != nil {

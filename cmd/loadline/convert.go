@@ -72,6 +72,9 @@ type convertTensor struct {
 
 // convert is the verb.
 func (a *app) convert(o convert.Options) (err error) {
+	if err := present("", o.In); err != nil {
+		return err
+	}
 	var parts [mem.NumPurposes]mem.Bytes
 	parts[mem.Staging] = convertBufferBytes
 	buffer, err := arena.New(mem.NewLedger(mem.Limits{}), mem.Host, parts)

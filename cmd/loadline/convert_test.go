@@ -58,7 +58,7 @@ func TestConvertVerb(t *testing.T) {
 		{run + " x --to gguf --type q9", `type "q9" is not known`, "lists the types", codeUsage},
 		{run + " x --to safetensors --type q4_0", "safetensors files have f32, f16 or bf16", "lists the types", codeUsage},
 		{run + " " + file + " --to gguf", "it exists", "another OUT", codeFailed},
-		{dir + "/none x --to gguf", "no such file", "path", codeFailed},
+		{dir + "/none x --to gguf", "no such file or directory", "path", codeUsage},
 	} {
 		r := loadline(t, strings.Fields("convert "+x.args)...)
 		if r.code != x.code || !strings.Contains(r.err, x.says) || !strings.Contains(r.err, "\n  try: ") || !strings.Contains(r.err, x.try) {

@@ -14,6 +14,8 @@ import (
 	"loadline/data"
 	"loadline/internal/regular"
 	"loadline/mem"
+	"loadline/model/gguf"
+	"loadline/model/safetensors"
 	"loadline/serve"
 	"loadline/train"
 	"loadline/train/checkpoint"
@@ -100,6 +102,9 @@ func (a *app) fail(err error) error {
 
 // failHeld is fail for who holds a.printing.
 func (a *app) failHeld(err error) error {
+	if a.small != "" && exitCode(err) == codeDoesNotFit {
+		err = advise(err, "%s; %s", advice(err), a.small)
+	}
 	text, try := oneLine(words(err)), oneLine(advice(err))
 	fmt.Fprintf(a.err, "loadline: %s\n", text)
 	if try != "" {
@@ -169,13 +174,15 @@ func advice(err error) string {
 	case errors.As(err, &damaged):
 		return "resume from another checkpoint, or copy this one again"
 	case errors.As(err, &disagrees):
-		return "use the settings that the checkpoint was made with, or start anew with another --out"
+		return resumeAdvice(disagrees)
 	case errors.As(err, &locked):
 		return "wait for the other run, or choose another --out"
 	case errors.As(err, &budget):
 		return "raise --memory"
 	case errors.As(err, &promise):
 		return "this is a fault of loadline: please report it with the command line"
+	case errors.Is(err, gguf.ErrCut), errors.Is(err, safetensors.ErrCut):
+		return "fetch or copy the file again"
 	case errors.Is(err, data.ErrOtherText):
 		return "give --data, --seq and the model as when the run began; a new run, with another --out, may begin from its model with --model"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -190,4 +197,33 @@ func advice(err error) string {
 		return "name a regular file, not a directory, a pipe or a device"
 	}
 	return "look at the file or the setting that this line names"
+}
+
+// resumeAdvice is what to do about a setting that a checkpoint was made with and the run has not.
+func resumeAdvice(d *checkpoint.Disagreement) string {
+	flags := ""
+	switch d.Name {
+	case "seq", "seed":
+		flags = "--" + d.Name + " " + d.Have
+	case "sequences a step":
+		flags = "--batch, --accumulate and --ranks with a product of " + d.Have
+	case "precision":
+		precision, noMasters := strings.CutSuffix(d.Have, " without masters")
+		if flags = "--precision " + precision; noMasters {
+			flags += " --master none"
+		} else if strings.HasPrefix(d.Want, precision+" ") {
+			flags += " --master fp32"
+		}
+	case "optimizer": // such as "sgd, momentum 0.9, nesterov"
+		name, momentum, _ := strings.Cut(d.Have, ", ")
+		flags = "--optimizer " + name
+		if momentum != "" {
+			number, nesterov := strings.CutSuffix(momentum, ", nesterov")
+			flags += fmt.Sprintf(" --%s --nesterov=%v", number, nesterov)
+		}
+	}
+	if flags == "" || d.Have == "" {
+		flags = "use the settings that the checkpoint was made with"
+	}
+	return flags + ", or start anew with another --out"
 }

@@ -70,13 +70,16 @@ func (x *evalFlags) validate() error {
 	case !x.perplexity:
 		return usage("loadline eval --perplexity --model PATH --data FILE", "what is to be measured? want --perplexity")
 	case x.model == "":
-		return usage("--model PATH", "which model? want --model PATH")
+		return whichModel()
 	case x.data == "":
 		return usage("--data FILE, with a text", "on what text? want --data FILE")
 	case x.windows < 0:
 		return usage("leave --windows out", "--windows %d: want at least 1", x.windows)
 	}
-	return x.engineFlags.validate()
+	if err := x.engineFlags.validate(); err != nil {
+		return err
+	}
+	return present("--data", x.data)
 }
 
 // rule is --score's.

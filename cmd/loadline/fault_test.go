@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loadline/train/checkpoint"
 )
 
 // running is a process whose events the test follows.
@@ -252,7 +254,6 @@ func TestFaults(t *testing.T) {
 		more []string
 		says string
 	}{
-		{[]string{"--data", filepath.Join(t.TempDir(), "no.txt")}, "no such file"},
 		{[]string{"--data", t.TempDir()}, "is a directory"},
 		{[]string{"--data", empty}, "is empty"},
 		{[]string{"--data", lines}, `line 1: there is no field "text": its fields are "content"`},
@@ -315,6 +316,39 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("got exit code %d, want 1", r.code)
 	}
 	twoLines(t, r.err, "damaged", "checksum")
+}
+
+// TestResumeAdvice resumes with other settings than the checkpoint was made with, and does what is advised.
+func TestResumeAdvice(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	args := small(t, out, "--steps", "1")
+	document(t, &trainDocument{}, codeDone, args...)
+	args = append(args, "--resume", out)
+	for more, try := range map[string]string{"--seq 16": "--seq 32, ", "--seed 7": "--seed 1, ", "--optimizer lion": "--optimizer adamw, "} {
+		line := append(slices.Clone(args), strings.Fields(more)...)
+		r := loadline(t, line...)
+		if r.code != codeFailed || !strings.Contains(r.err, "\n  try: "+try) {
+			t.Errorf("%s: got exit code %d and %s, want %q", more, r.code, r.err, try)
+			continue
+		}
+		if r := loadline(t, append(line, strings.Fields(strings.TrimSuffix(try, ", "))...)...); r.code != codeDone {
+			t.Errorf("%s: as advised, %s: got exit code %d and %s", more, try, r.code, r.err)
+		}
+	}
+	for _, x := range []struct {
+		d    checkpoint.Disagreement
+		want string
+	}{
+		{checkpoint.Disagreement{Name: "precision", Have: "bf16 without masters", Want: "bf16"}, "--precision bf16 --master none, or start anew with another --out"},
+		{checkpoint.Disagreement{Name: "precision", Have: "bf16", Want: "bf16 without masters"}, "--precision bf16 --master fp32, or start anew with another --out"},
+		{checkpoint.Disagreement{Name: "optimizer", Have: "sgd, momentum 0.9, nesterov", Want: "adamw"}, "--optimizer sgd --momentum 0.9 --nesterov=true, or start anew with another --out"},
+		{checkpoint.Disagreement{Name: "sequences a step", Have: "16", Want: "8"}, "--batch, --accumulate and --ranks with a product of 16, or start anew with another --out"},
+		{checkpoint.Disagreement{Name: "loss scale", Want: "{}"}, "use the settings that the checkpoint was made with, or start anew with another --out"},
+	} {
+		if got := resumeAdvice(&x.d); got != x.want {
+			t.Errorf("%+v: got %q, want %q", x.d, got, x.want)
+		}
+	}
 }
 
 // TestLocked starts a second run in the directory of one that goes on.

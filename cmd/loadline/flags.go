@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,20 @@ func (s *sizeFlag) Set(text string) error {
 	}
 	*s = sizeFlag(n)
 	return err
+}
+
+// smallSizes says which sizes of a command line are so small that a unit may have been left out; empty for none.
+func smallSizes(f *pflag.FlagSet) string {
+	var small []string
+	f.VisitAll(func(x *pflag.Flag) {
+		if s, ok := x.Value.(*sizeFlag); ok && x.Changed && mem.Bytes(*s) < mem.MiB {
+			small = append(small, fmt.Sprintf("--%s is %v", x.Name, mem.Bytes(*s)))
+		}
+	})
+	if len(small) == 0 {
+		return ""
+	}
+	return "a number without a unit, such as MiB, is bytes: " + strings.Join(small, ", ")
 }
 
 // choiceFlag is a flag that takes one of some words.
@@ -113,18 +128,23 @@ func unknownFlag(f *pflag.FlagSet, name, dashes, help string) error {
 
 // plainCause says what is wrong with a value without the parser's own words.
 func plainCause(err error) string {
-	s := words(err)
+	var number *strconv.NumError
+	if !errors.As(err, &number) {
+		return words(err)
+	}
 	switch {
-	case strings.Contains(s, "ParseUint"):
+	case errors.Is(number.Err, strconv.ErrRange):
+		return "the number is out of range"
+	case number.Func == "ParseUint":
 		return "want a whole number of 0 or more"
-	case strings.Contains(s, "ParseInt"):
+	case number.Func == "ParseInt":
 		return "want a whole number"
-	case strings.Contains(s, "ParseFloat"):
-		return "want a number"
-	case strings.Contains(s, "ParseBool"):
+	case number.Func == "Atoi": // pflag's lists
+		return "want whole numbers, with commas between"
+	case number.Func == "ParseBool":
 		return "want true or false"
 	}
-	return s
+	return "want a number"
 }
 
 // orList is "a, b or c".

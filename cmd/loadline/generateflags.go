@@ -60,7 +60,7 @@ const maxTokens = 1 << 30
 func (g *generateFlags) validate() error {
 	switch {
 	case g.model == "":
-		return usage("--model DIR, where DIR is an --out of loadline train", "which model? want --model PATH")
+		return whichModel()
 	case g.maxTokens < 1:
 		return usage("--max-tokens 128", "--max-tokens %d: want at least 1", g.maxTokens)
 	case g.maxTokens > maxTokens:
@@ -69,6 +69,11 @@ func (g *generateFlags) validate() error {
 		return usage(fmt.Sprintf("--logprobs %d", sample.MaxTopLogprobs), "--logprobs %d: want 0 to %d", g.logprobs, sample.MaxTopLogprobs)
 	}
 	return errors.Join(g.engineFlags.validate(), g.samplingFlags.validate())
+}
+
+// whichModel is the error of a verb that runs a model and was given none.
+func whichModel() error {
+	return usage("--model PATH, where PATH is a GGUF file, a Hugging Face directory or an --out of loadline train", "which model? want --model PATH")
 }
 
 // engineFlags are the flags of verbs that keep sequences in the memory of a pass.

@@ -87,7 +87,7 @@ func (a *app) inspect(path string) error {
 	path = cachedModel(path)
 	s, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage("check the path", "%s: there is no such file or directory", path)
+		return absentModel("", path)
 	}
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ type app struct {
 
 	log        *eventLog
 	interrupts interrupts
-	unparsed   bool // the command line could not be read to its end
+	unparsed   bool   // the command line could not be read to its end
+	small      string // what to tell about sizes where something does not fit; see smallSizes
 
 	printing sync.Mutex // held while the document is printed
 	printed  bool       // it is out

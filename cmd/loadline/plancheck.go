@@ -52,6 +52,9 @@ func exactlyOne(what, try string) cobra.PositionalArgs {
 
 // planScore scores a table.
 func (a *app) planScore(path, write, leaveOut string) error {
+	if err := present("", path); err != nil {
+		return err
+	}
 	f, err := regular.Open(path)
 	if err != nil {
 		return err
@@ -186,6 +189,9 @@ func (a *app) planCheck(c *cobra.Command, path string, h *hardwareFlags, t *trai
 	}
 	if h.hardware == "" {
 		return usage("--hardware RTX-4090, or another machine", "which hardware does %s come from? want --hardware", path)
+	}
+	if err := present("", path); err != nil {
+		return err
 	}
 	f, err := regular.Open(path)
 	if err != nil {

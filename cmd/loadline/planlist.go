@@ -102,6 +102,9 @@ func (a *app) planDeepSpeed(c *cobra.Command, h *hardwareFlags, t *trainFlags) e
 			return usage(fmt.Sprintf("--%s %d", n.flag, pricing.MaxCount), "--%s %d: want at most %d; the nearest valid value is %d", n.flag, n.n, pricing.MaxCount, pricing.MaxCount)
 		}
 	}
+	if err := present("--deepspeed", h.deepspeed); err != nil {
+		return err
+	}
 	body, err := regular.ReadAll(h.deepspeed, maxDeepSpeedBytes)
 	if err != nil {
 		return fmt.Errorf("--deepspeed: %w", err)

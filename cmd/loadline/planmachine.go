@@ -80,6 +80,9 @@ func readMachines(path string, all *search.Machines) (*search.Machines, error) {
 		return usage(try, "%s: %s", path, fmt.Sprintf(format, args...))
 	}
 	const example = "write `like: H100-SXM-80GB`, `name: MINE` and what is different, or name, memory, bandwidth_gbs and bf16_tflops"
+	if err := present("--hardware-file", path); err != nil {
+		return nil, err
+	}
 	body, err := regular.ReadAll(path, maxMachineBytes)
 	if err != nil {
 		return nil, advise(fmt.Errorf("--hardware-file: %w", err), "name a short YAML file")

@@ -35,13 +35,7 @@ Every step is compiled into a program whose peak memory is known before it runs,
 			if len(args) == 0 {
 				return c.Help()
 			}
-			var verbs []string
-			for _, v := range c.Commands() {
-				if !v.Hidden {
-					verbs = append(verbs, v.Name())
-				}
-			}
-			return usage(didYouMean(args[0], verbs, "", "loadline --help"), "there is no verb %q", args[0])
+			return noVerb(c, args)
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -51,6 +45,9 @@ Every step is compiled into a program whose peak memory is known before it runs,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		a.unparsed = true
+		if e := noVerb(c, c.Flags().Args()); e != nil { // whose flags they are is not known
+			return e
+		}
 		return flagError(c, err)
 	})
 	f := root.PersistentFlags()
@@ -73,12 +70,35 @@ Every step is compiled into a program whose peak memory is known before it runs,
 		if a.threads > maxThreads {
 			return usage("leave --threads out to use all cores", "--threads %d: want at most %d", a.threads, maxThreads)
 		}
+		a.small = smallSizes(c.Flags())
 		var err error
 		a.log, err = openEvents(a.events)
 		return err
 	}
 	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.chatCommand(), a.evalCommand(), a.benchCommand(), a.inspectCommand(), a.tokenizeCommand(), a.pullCommand(), a.convertCommand(), a.demoCommand())
 	return root
+}
+
+// noVerb is the error about arguments of which the first stands where a verb might and is none, nil if there is no such one. Behind a verb
+// that has others of its own it is one that is nearly the name of such a one, and no path.
+func noVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 || !c.HasSubCommands() {
+		return nil
+	}
+	var verbs []string
+	for _, v := range c.Commands() {
+		if !v.Hidden {
+			verbs = append(verbs, v.Name())
+		}
+	}
+	word := args[0]
+	if !c.HasParent() {
+		return usage(didYouMean(word, verbs, "", "loadline --help"), "there is no verb %q", word)
+	}
+	if n := nearest(word, verbs); n != "" && !exists(word) && !strings.ContainsAny(word, "./") {
+		return usage(c.CommandPath()+" "+n, "there is neither a model nor a verb %q of %s", word, c.CommandPath())
+	}
+	return nil
 }
 
 // versionText is the version, the commit and the toolchain.

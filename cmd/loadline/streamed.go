@@ -13,7 +13,7 @@ import (
 type streamReport struct {
 	StreamedBytes mem.Bytes `json:"streamed_bytes_per_pass,omitempty"` // weights that every pass reads again
 	ReadRate      float64   `json:"read_bytes_per_second,omitempty"`   // of those reads, while one was under way
-	MostPasses    float64   `json:"passes_per_second_bound,omitempty"` // what that rate allows; a sequence gets at most a token a pass
+	MostPasses    float64   `json:"passes_per_second_bound,omitempty"` // what that rate would allow if nothing else took time; a sequence gets at most a token a pass
 }
 
 // notes prints what a plan gave up, and which of a model's quantised weights are widened.
@@ -69,10 +69,10 @@ func (m *meter) report() (r streamReport) {
 	return r
 }
 
-// words says it for people; nothing where all weights are in memory.
+// words says it for people; nothing where all weights are in memory, or none has been read.
 func (r streamReport) words() string {
-	if r.StreamedBytes == 0 {
+	if r.ReadRate == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %v of weights read for every pass at %v/s, which allows %.2f passes/s", r.StreamedBytes, mem.Bytes(r.ReadRate), r.MostPasses)
+	return fmt.Sprintf("; %v of weights read for every pass, at %v/s: reading alone would allow at most %.2f passes/s", r.StreamedBytes, mem.Bytes(r.ReadRate), r.MostPasses)
 }

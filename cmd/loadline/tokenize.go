@@ -49,18 +49,24 @@ library reads it. FILE may be larger than memory; a word of more than a megabyte
 // tokenize is the verb.
 func (a *app) tokenize(path, file string, decode, plain bool) (err error) {
 	if path == "" {
-		return usage("--model DIR, where DIR holds tokenizer.json", "whose tokens? want --model PATH")
+		return usage("--model PATH, where PATH is a tokenizer.json, a GGUF file or the directory of a model", "whose tokens? want --model PATH")
 	}
 	name, err := tokenizerPath(path)
 	if err != nil {
 		return err
+	}
+	fromFile := file != "" && file != "-"
+	if fromFile {
+		if err := present("", file); err != nil {
+			return err
+		}
 	}
 	t, err := weights.LoadTokenizer(name, 0)
 	if err != nil {
 		return err
 	}
 	in := a.in
-	if file != "" && file != "-" {
+	if fromFile {
 		f, err := os.Open(file)
 		if err != nil {
 			return err
@@ -208,7 +214,7 @@ func tokenizerPath(path string) (string, error) {
 	name, err := weights.TokenizerPath(cachedModel(path))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return "", usage("check the path", "--model %s: there is no such file or directory", path)
+		return "", absentModel("--model", path)
 	case errors.Is(err, weights.ErrNoTokenizer):
 		return "", usage("name a directory with tokenizer.json", "--model %s: it has no tokenizer.json", path)
 	}

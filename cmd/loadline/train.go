@@ -38,6 +38,11 @@ first, unless the model has a tokenizer.`,
 			if t.preset == "list" {
 				return a.listPresets()
 			}
+			for _, x := range [][2]string{{"--data", t.data}, {"--val-data", t.valData}} { // before this machine is measured
+				if err := present(x[0], x[1]); err != nil {
+					return err
+				}
+			}
 			r, err := t.resolve(a, c, args)
 			if err != nil {
 				return err
@@ -124,6 +129,9 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	planHeap(r.Options.Memory)
+	if err := r.readable(context.Background()); err != nil {
+		return err
+	}
 	job, err := r.plan()
 	if err != nil {
 		return a.refuse(r, err)
@@ -133,9 +141,6 @@ func (a *app) train(r *trainRun) error {
 		return err
 	}
 	a.printPlan(r, job, least)
-	if err := r.readable(context.Background()); err != nil {
-		return err
-	}
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
 	if err := r.claim(); err != nil {
@@ -197,7 +202,7 @@ func (r *trainRun) place() error {
 		return usage("name a directory", "--out %s is not a directory", r.Out)
 	}
 	if r.Resume != "" && !exists(r.Resume) && filepath.Clean(r.Resume) != filepath.Clean(r.Out) {
-		return usage("check the path", "--resume %s: there is no such directory", r.Resume)
+		return absent("--resume", r.Resume, "check the path")
 	}
 	return nil
 }

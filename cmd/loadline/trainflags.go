@@ -170,7 +170,7 @@ func (t *trainFlags) source(r *trainRun) (model.Config, model.TrainDefaults, err
 	case path == "":
 		return model.Config{}, model.TrainDefaults{}, usage("--preset llama-tiny", "what is to be trained? want --preset NAME or --model PATH")
 	}
-	dir, config, err := modelConfig(path)
+	dir, config, err := modelConfig(path, model.Presets()...)
 	if err != nil {
 		return config, model.TrainDefaults{}, err
 	}
@@ -267,6 +267,9 @@ func (t *trainFlags) tiers(r *trainRun, o *train.Options) error {
 	}
 	r.TierDir, r.TierBytes = rest[:at], n
 	if s, err := os.Stat(r.TierDir); err != nil || !s.IsDir() {
+		if gone(r.TierDir) {
+			return absent("--tier", r.TierDir, "name a directory that is there")
+		}
 		return usage("name a directory that is there", "--tier %s: %s is not a directory", t.tier, r.TierDir)
 	}
 	return nil
@@ -307,14 +310,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// modelConfig finds the configuration of a model on the disk, and where it is: the directory, or the GGUF file.
-func modelConfig(path string) (string, model.Config, error) {
+// modelConfig finds the configuration of a model on the disk, and where it is: the directory, or the GGUF file. presets are what may be meant in
+// its place.
+func modelConfig(path string, presets ...string) (string, model.Config, error) {
 	path = cachedModel(path)
-	if !exists(path) {
-		return "", model.Config{}, usage(didYouMean(path, model.Presets(), "--preset ", "check the path"), "--model %s: there is no such directory", path)
+	if gone(path) {
+		return "", model.Config{}, absentModel("--model", path, presets...)
 	}
 	where, c, err := weights.ReadConfig(path)
 	switch {
+	case errors.Is(err, weights.ErrNone) && isFile(path):
+		return "", c, usage("name a GGUF file, or the directory of a model", "--model %s: it is no GGUF file", path)
 	case errors.Is(err, weights.ErrNone):
 		return "", c, usage("name a directory that loadline train has written, one with config.json and model.safetensors, or a GGUF file",
 			"--model %s: it holds neither %s nor a checkpoint", path, checkpoint.ConfigName)

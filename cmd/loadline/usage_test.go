@@ -79,9 +79,15 @@ func TestUsage(t *testing.T) {
 		says, try string
 	}{
 		{"trian", `there is no verb "trian"`, "train"},
+		{"generat --model G", `there is no verb "generat"`, "generate"},
+		{"generat --seed x", `there is no verb "generat"`, "generate"},
+		{"bench trai --preset x", `there is neither a model nor a verb "trai" of loadline bench`, "loadline bench train"},
+		{"plan chek run.log --learn", `there is neither a model nor a verb "chek" of loadline plan`, "loadline plan check"},
+		{"plan llama-3.1-8b --learn", "there is no flag --learn", "--"},
+		{"--model G", "there is no flag --model", "--help"},
 		{"train --recompue full", "there is no flag --recompue", "--recompute"},
 		{"train --preset llama-tin", `there is no preset "llama-tin"`, "--preset llama-tiny"},
-		{"train bench-20", "there is no such directory", "--preset bench-20m"},
+		{"train bench-20", ": no such file or directory", "--preset bench-20m"},
 		{"train --preset llama-tiny --schedule cosin", "--schedule cosin: want constant, cosine or wsd", "--schedule cosine"},
 		{"train --preset llama-tiny --precision fp15", "--precision fp15: want fp32", "--precision fp1"},
 		{"train --preset llama-tiny --precision fp8", "only fp32, bf16, fp16 are there yet", "--precision"},
@@ -111,14 +117,34 @@ func TestUsage(t *testing.T) {
 		{"train --preset llama-tiny --eval-every 3", "there is no text to evaluate on", "--val-data"},
 		{"train --preset llama-tiny --model x", "there is --preset llama-tiny and also --model x", "one of them"},
 		{"train", "what is to be trained", "--preset llama-tiny"},
-		{"train --preset llama-tiny --resume " + dir + "/no --out " + dir + "/new", "there is no such directory", "path"},
+		{"train --preset llama-tiny --resume " + dir + "/no --out " + dir + "/new", ": no such file or directory", "path"},
 		{"train --preset llama-tiny --out " + dir, dir + " exists", "--resume " + dir},
 		{"train --model " + dir, "neither config.json nor a checkpoint", "config.json"},
-		{"plan nope", "there is no such directory", "path"},
+		{"plan nope", ": no such file or directory", "path"},
 		{"plan a b", `unexpected argument "b"`, "one"},
-		{"generate --prompt x", "which model", "--model"},
+		{"generate --prompt x", "which model", "a GGUF file, a Hugging Face directory or an --out of loadline train"},
+		{"generate main.go --prompt x", "--model main.go: it is no GGUF file", "GGUF file"},
+		{"generate main.go/x --prompt x", "--model main.go/x: no such file or directory", "check the path"},
+		{"generate --model bench-20 --prompt x", "--model bench-20: no such file or directory", "check the path"},
+		{"generate org/name --prompt x", "--model org/name: no such file or directory", "loadline pull org/name"},
+		{"bench nope.gguf", "--model nope.gguf: no such file or directory", "check the path"},
+		{"bench kernel.gguf", "--model kernel.gguf: no such file or directory", "check the path"},
+		{"train --model nope.gguf", "--model nope.gguf: no such file or directory", "check the path"},
+		{"train --preset llama-tiny --data nope.txt", "--data nope.txt: no such file or directory", "check the path"},
+		{"train --preset llama-tiny --val-data nope.txt", "--val-data nope.txt: no such file or directory", "check the path"},
+		{"train --preset llama-tiny --offload activations --tier file:" + dir + "/no=1GiB", dir + "/no: no such file or directory", "name a directory"},
+		{"eval --perplexity x --data nope.txt", "--data nope.txt: no such file or directory", "check the path"},
+		{"chat x --chat-template nope.jinja", "--chat-template nope.jinja: no such file or directory", "check the path"},
+		{"convert nope.gguf " + dir + "/x.gguf --to gguf", "nope.gguf: no such file or directory", "check the path"},
+		{"tokenize --model nope.gguf", "--model nope.gguf: no such file or directory", "check the path"},
+		{"tokenize --model main.go nope.txt", "nope.txt: no such file or directory", "check the path"},
+		{"inspect nope.gguf", "nope.gguf: no such file or directory", "check the path"},
+		{"plan score nope.csv", "nope.csv: no such file or directory", "check the path"},
+		{"plan check nope.log --hardware H100", "nope.log: no such file or directory", "check the path"},
+		{"plan llama-3.1-8b --hardware H100 --hardware-file nope.yaml", "--hardware-file nope.yaml: no such file or directory", "check the path"},
+		{"plan llama-3.1-8b --hardware H100 --deepspeed nope.json", "--deepspeed nope.json: no such file or directory", "check the path"},
 		{"generate --model " + dir, "want --prompt TEXT", "--prompt"},
-		{"generate --model " + dir + "/no --prompt x", "there is no such directory", "path"},
+		{"generate --model " + dir + "/no --prompt x", ": no such file or directory", "path"},
 		{"generate --model " + dir + " --prompt x --kv-type q8", "--kv-type q8: want K,V", "--kv-type q8_0,q8_0"},
 		{"generate --model " + dir + " --prompt x --max-tokens 9223372036854775807", "want at most 1073741824", "--max-tokens"},
 		{"generate --model " + dir + " --prompt x --block-size 0", "--block-size 0: want at least 1", "--block-size"},
@@ -126,7 +152,7 @@ func TestUsage(t *testing.T) {
 		{"plan --preset llama-tiny --context 8 --concurrency 1000000000", "rows 1000000000", "--help"},
 		{"generate --model " + dir + " --prompt x --logprobs 21", "want 0 to 20", "--logprobs 20"},
 		{"chat", "which model", "--model"},
-		{"chat --model " + dir + "/no", "there is no such directory", "path"},
+		{"chat --model " + dir + "/no", ": no such file or directory", "path"},
 		{"chat a --model b", `the model is "a" and also --model b`, "one of them"},
 		{"chat a --max-tokens 0", "--max-tokens 0", "--max-tokens"},
 		{"chat a --context -1", "--context -1", "--context"},
@@ -139,6 +165,7 @@ func TestUsage(t *testing.T) {
 		{"bench --repeat 3", "the speed of what", "--model PATH"},
 		{"bench x -p 0 -n 0", "nothing to measure", "--n-prompt"},
 		{"bench x -p -1", "--n-prompt -1", "--help"},
+		{"bench x -p x", "--n-prompt x: want whole numbers, with commas between", "--help"},
 		{"bench x -r 0", "--repeat 0", "--repeat 5"},
 		{"inspect", "want one PATH, got 0", "loadline inspect"},
 		{"inspect " + dir, "it holds no model", "config.json"},
@@ -147,7 +174,7 @@ func TestUsage(t *testing.T) {
 		{"tokenize --model " + dir, "it has no tokenizer.json", "tokenizer.json"},
 		{"train --config /dev/zero", "/dev/zero: is a device", "file"},
 		{"train --config " + dir, "is a directory", "file"},
-		{"train --config " + dir + "/no", "no such file", "file"},
+		{"train --config " + dir + "/no", "--config " + dir + "/no: no such file or directory", "check the path"},
 		{"demo now", `unexpected argument "now"`, "flag"},
 	} {
 		var out, errs bytes.Buffer
@@ -163,6 +190,52 @@ func TestUsage(t *testing.T) {
 		}
 		if !strings.Contains(lines[0], x.says) || !strings.Contains(lines[1], x.try) {
 			t.Errorf("%s: got\n%s\nwant %q and %q in it", x.line, errs.String(), x.says, x.try)
+		}
+	}
+}
+
+// TestFlagValues gives every flag of every verb values that are none: nothing that is said is in the words of the parser.
+func TestFlagValues(t *testing.T) {
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	refused := 0
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			for _, v := range []string{"x", "", "1,", "-1x", "99999999999999999999", "1e999"} {
+				for what, err := range map[string]error{"typed": c.ParseFlags([]string{"--" + f.Name + "=" + v}), "in a file": setFromFile(c.Flags(), f.Name, v)} {
+					if err == nil {
+						continue
+					}
+					refused++
+					if what == "typed" {
+						err = flagError(c, err)
+					}
+					if said := words(err); strings.Contains(said, "strconv") || strings.Contains(said, "parsing") || strings.Contains(said, "syntax") || advice(err) == "" {
+						t.Errorf("%s --%s=%s, %s: got %q, try %q", c.Name(), f.Name, v, what, said, advice(err))
+					}
+				}
+			}
+		})
+	}
+	visit(a.rootCommand())
+	if refused < 1000 {
+		t.Errorf("got %d refusals", refused)
+	}
+}
+
+// TestSmallSizes leaves a unit out: what does not fit then says what a number without one is.
+func TestSmallSizes(t *testing.T) {
+	for line, want := range map[string]string{
+		"plan --preset llama-tiny --memory 20":     "a number without a unit, such as MiB, is bytes: --memory is 20 B\n",
+		"plan --preset llama-tiny --memory 20MiB":  "",
+		"plan --preset llama-tiny --memory 2000KB": "",
+	} {
+		r := loadline(t, strings.Fields(line)...)
+		if _, try, _ := strings.Cut(r.err, "\n  try: "); r.code != codeDoesNotFit || !strings.HasSuffix(try, want) || (want == "") == strings.Contains(try, "without a unit") {
+			t.Errorf("%s: got exit code %d and %s, want %q", line, r.code, r.err, want)
 		}
 	}
 }

@@ -217,14 +217,15 @@ func TestCommands(t *testing.T) {
 		line        string
 		done, known bool
 	}{
-		{"hello", false, false}, {"/usr/bin is a path", false, false}, {"/exit the room", false, false}, {"/nonsense", false, false},
+		{"hello", false, false}, {"/usr/bin is a path", false, false}, {"/exit the room", false, false}, {"/2", false, false}, {"/", false, false}, {"/foo", false, true}, {"/Reset all of it", false, true},
 		{"/system You are brief.", false, true}, {"/help", false, true}, {" /reset ", false, true}, {"/exit", true, true}, {"/quit", true, true},
 	} {
 		if done, known := x.command(c.line); done != c.done || known != c.known {
 			t.Errorf("%q: got %v, %v, want %v, %v", c.line, done, known, c.done, c.known)
 		}
 	}
-	if x.conv.system != "You are brief." || len(x.conv.turns) != 0 || !strings.Contains(errs.String(), "/reset") {
+	said := "there is no command /foo: " + chatCommands + "\nthere is no command /Reset: " + chatCommands + "\n"
+	if x.conv.system != "You are brief." || len(x.conv.turns) != 0 || !strings.HasPrefix(errs.String(), said) || strings.Count(errs.String(), chatCommands) != 3 {
 		t.Errorf("got %+v and %q", x.conv, errs.String())
 	}
 }

@@ -35,6 +35,22 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestStreamWords says what reading weights again allows, and nothing where none has been read.
+func TestStreamWords(t *testing.T) {
+	for _, x := range []struct {
+		r    streamReport
+		want string
+	}{
+		{streamReport{}, ""},
+		{streamReport{StreamedBytes: 10 << 20}, ""},
+		{streamReport{10 << 20, 25 << 20, 2.5}, "; 10 MiB of weights read for every pass, at 25 MiB/s: reading alone would allow at most 2.50 passes/s"},
+	} {
+		if got := x.r.words(); got != x.want {
+			t.Errorf("%+v: got %q, want %q", x.r, got, x.want)
+		}
+	}
+}
+
 // TestInnerPackages checks that every package of the repository is either one whose name is left out of what people are told, or a word of
 // theirs.
 func TestInnerPackages(t *testing.T) {

@@ -54,7 +54,7 @@ var attacks = []struct {
 	want string
 }{
 	{"empty", nil, "the header ends early, at byte 0"},
-	{"CVE-2024-39720: magic alone, read beyond its end", []byte("GGUF"), "the header ends early, at byte 4"},
+	{"CVE-2024-39720: magic alone, read beyond its end", []byte("GGUF"), "the file is cut short: the header ends early, at byte 4"},
 	{"cut in the counts", head(1, 1)[:20], "tensors, want at most"},
 	{"another file", []byte("PK\x03\x04 and so on, for long enough"), "not a GGUF file"},
 	{"version 1", raw([]byte(magic), uint32(1), uint64(0), uint64(0)), "version 1, want 2 or 3"},
@@ -94,7 +94,7 @@ var attacks = []struct {
 	{"unknown type", one(64, "t", uint32(1), uint64(1), uint32(4), uint64(0)), "type 4 is not known"},
 	{"type 2³²−1", one(64, "t", uint32(1), uint64(1), uint32(math.MaxUint32), uint64(0)), "is not known"},
 	{"row that is no whole block", one(64, "t", uint32(1), uint64(33), uint32(2), uint64(0)), "rows of 33 elements, want a multiple of 32 for Q4_0"},
-	{"CVE-2026-7482: tensor longer than the file", one(64, "t", uint32(1), uint64(17), uint32(0), uint64(0)), "its 68 bytes end at 68, the file has 64 for tensors"},
+	{"CVE-2026-7482: tensor longer than the file", one(64, "t", uint32(1), uint64(17), uint32(0), uint64(0)), "the file is cut short: tensor \"t\": its 68 bytes end at 68, the file has 64 for tensors"},
 	{"CVE-2026-7482: tensor beyond the file", one(64, "t", uint32(1), uint64(1), uint32(0), uint64(64)), "its 4 bytes end at 68, the file has 64"},
 	{"no tensor data at all", one(0, "t", uint32(1), uint64(1), uint32(0), uint64(0))[:24+9+12+12], "the file has 0 for tensors"},
 	{"offset that wraps", one(64, "t", uint32(1), uint64(1), uint32(0), huge-31), "its offset 18446744073709551584 overflows"},

@@ -14,6 +14,9 @@ import (
 	"loadline/tensor/quant"
 )
 
+// ErrCut says that a file ends before what its header promises, as one does whose copying was broken off.
+var ErrCut = errors.New("cut short")
+
 // Header is what stands before the tensors of one file.
 type Header struct {
 	Version   int
@@ -63,11 +66,11 @@ func (d *decoder) fail(format string, args ...any) {
 func (d *decoder) take(n int) []byte {
 	p := d.buf[:n]
 	if d.err == nil && int64(n) > d.left {
-		d.fail("the header ends early, at byte %d", d.at)
+		d.fail("the file is %w: the header ends early, at byte %d", ErrCut, d.at)
 	}
 	if d.err == nil {
 		if _, err := io.ReadFull(d.r, p); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			d.fail("the header ends early, at byte %d", d.at)
+			d.fail("the file is %w: the header ends early, at byte %d", ErrCut, d.at)
 		} else if err != nil {
 			d.fail("reading the header: %w", err)
 		}
@@ -326,7 +329,7 @@ func (h *Header) place(fileBytes int64) error {
 		}
 		end = max(end, i.Offset+i.Bytes) // no overflow: each is at most a quarter of the largest
 		if fileBytes >= 0 && end > fileBytes-h.DataAt {
-			return fmt.Errorf("gguf: tensor %q: its %d bytes end at %d, the file has %d for tensors", i.Name, i.Bytes, end, max(0, fileBytes-h.DataAt))
+			return fmt.Errorf("gguf: the file is %w: tensor %q: its %d bytes end at %d, the file has %d for tensors", ErrCut, i.Name, i.Bytes, end, max(0, fileBytes-h.DataAt))
 		}
 	}
 	for k := range h.Tensors {

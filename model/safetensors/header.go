@@ -13,13 +13,16 @@ import (
 	"unicode/utf8"
 )
 
+// ErrCut says that a file ends before what its header promises, as one does whose copying was broken off.
+var ErrCut = errors.New("cut short")
+
 // prefixBytes is the length of the size in front of the header.
 const prefixBytes = 8
 
 // readHeader reads and checks the header of a file of fileBytes bytes. The tensors come in the order of their offsets.
 func readHeader(r io.ReaderAt, fileBytes int64) ([]Info, map[string]string, error) {
 	if fileBytes < prefixBytes {
-		return nil, nil, fmt.Errorf("safetensors: file has %d bytes, too few for a header", fileBytes)
+		return nil, nil, fmt.Errorf("safetensors: the file is %w: file has %d bytes, too few for a header", ErrCut, fileBytes)
 	}
 	var prefix [prefixBytes]byte
 	if _, err := r.ReadAt(prefix[:], 0); err != nil {
@@ -30,7 +33,7 @@ func readHeader(r io.ReaderAt, fileBytes int64) ([]Info, map[string]string, erro
 		return nil, nil, fmt.Errorf("safetensors: header has %d bytes, want at most %d", n, maxHeaderBytes)
 	}
 	if int64(n) > fileBytes-prefixBytes {
-		return nil, nil, fmt.Errorf("safetensors: header has %d bytes, the file only %d after its size", n, fileBytes-prefixBytes)
+		return nil, nil, fmt.Errorf("safetensors: the file is %w: header has %d bytes, the file only %d after its size", ErrCut, n, fileBytes-prefixBytes)
 	}
 	p := make([]byte, n) //mem:ok at most maxHeaderBytes, freed when parsed
 	if _, err := r.ReadAt(p, prefixBytes); err != nil {
@@ -65,6 +68,9 @@ func place(infos []Info, dataAt, fileBytes int64) error {
 		}
 		end += i.Bytes // no overflow: parseTensor has checked Offset + Bytes
 		i.Offset += dataAt
+	}
+	if end > fileBytes-dataAt {
+		return fmt.Errorf("safetensors: the file is %w: tensors have %d bytes, the file has %d for them", ErrCut, end, fileBytes-dataAt)
 	}
 	if end != fileBytes-dataAt {
 		return fmt.Errorf("safetensors: tensors have %d bytes, the file has %d for them", end, fileBytes-dataAt)

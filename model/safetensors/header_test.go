@@ -29,10 +29,10 @@ func TestHeaderRefuses(t *testing.T) {
 		want string
 	}{
 		{"empty", nil, "file has 0 bytes, too few for a header"},
-		{"cut in the size", []byte{1, 2, 3}, "file has 3 bytes, too few"},
+		{"cut in the size", []byte{1, 2, 3}, "the file is cut short: file has 3 bytes, too few"},
 		{"header of 2^63", append(bytes.Repeat([]byte{0xff}, 8), '{', '}'), "header has 18446744073709551615 bytes, want at most 16777216"},
 		{"header above the bound", binary.LittleEndian.AppendUint64(nil, maxHeaderBytes+1), "want at most 16777216"},
-		{"header beyond the file", fileOf("{}", 0)[:9], "header has 2 bytes, the file only 1 after its size"},
+		{"header beyond the file", fileOf("{}", 0)[:9], "the file is cut short: header has 2 bytes, the file only 1 after its size"},
 		{"no header", fileOf("", 0), "does not begin with {"},
 		{"space first", fileOf(" {}", 0), "does not begin with {"},
 		{"list", fileOf("[]", 0), "does not begin with {"},
@@ -57,8 +57,8 @@ func TestHeaderRefuses(t *testing.T) {
 		{"huge offset", fileOf(`{"a":{"dtype":"U8","shape":[],"data_offsets":[9223372036854775806,9223372036854775807]}}`, 1), "make no sense"},
 		{"larger than an offset", fileOf(`{"a":{"dtype":"U8","shape":[],"data_offsets":[0,18446744073709551616]}}`, 1), `tensor "a": json: cannot unmarshal`},
 		{"length", fileOf(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 4), "F32 of shape [2] has 8 bytes, the file has 4"},
-		{"beyond the file", fileOf(`{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 8), "tensors have 9 bytes, the file has 8"},
-		{"file goes on", fileOf(`{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 10), "tensors have 9 bytes, the file has 10"},
+		{"beyond the file", fileOf(`{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 8), "the file is cut short: tensors have 9 bytes, the file has 8"},
+		{"file goes on", fileOf(`{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 10), "safetensors: tensors have 9 bytes, the file has 10"},
 		{"gap in front", fileOf(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2), `tensor "a": begins at 1, want 0`},
 		{"gap", fileOf(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 3), `tensor "b": begins at 2, want 1`},
 		{"overlap", fileOf(`{"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 3), `tensor "b": begins at 1, inside the one before, which ends at 2`},
