@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -23,13 +24,13 @@ func TestScalerScripts(t *testing.T) {
 		// Growth after three clean steps in a row; each overflow halves and starts the count anew.
 		{"torch", torch, "..x....xx...", []float32{8, 8, 4, 4, 4, 8, 8, 4, 2, 2, 2, 4}},
 		{"torch below 1", torch, "xxxxx...", []float32{4, 2, 1, 0.5, 0.25, 0.25, 0.25, 0.5}},
-		// The first overflow spends hysteresis alone; growth at the third clean step since the last overflow fills it again.
-		{"deepspeed", deepSpeed, "..x....xx...", []float32{8, 8, 8, 8, 8, 16, 16, 16, 8, 8, 8, 16}},
+		// The first overflow spends hysteresis alone; growth at the fourth clean step since the last overflow fills it again.
+		{"deepspeed", deepSpeed, "..x....xx.......x", []float32{8, 8, 8, 8, 8, 8, 16, 16, 8, 8, 8, 8, 16, 16, 16, 32, 32}},
 		// Clean steps that do not reach the window fill nothing.
 		{"deepspeed keeps hysteresis spent", deepSpeed, "x..x..x", []float32{8, 8, 8, 4, 4, 4, 2}},
 		{"deepspeed ends at its floor", deepSpeed, "xxxxx", []float32{8, 4, 2, 1, 0}},
 		// With hysteresis refilled at the floor one overflow passes, the next ends the run.
-		{"deepspeed at its floor", deepSpeed, "xxxx...xxx.xx", []float32{8, 4, 2, 1, 1, 1, 2, 2, 1, 0}},
+		{"deepspeed at its floor", deepSpeed, "xxxx....xxx.xx", []float32{8, 4, 2, 1, 1, 1, 1, 2, 2, 1, 0}},
 	} {
 		s := NewScaler(c.rule)
 		for i, want := range c.want {
@@ -51,16 +52,17 @@ func TestScalerScripts(t *testing.T) {
 	}
 }
 
-// The rules' own numbers: windows of 2000 and 1000, the start at 2¹⁶, and an end after twenty steps skipped in a row.
+// The rules' own numbers: windows of 2000 and 1000, the second after a step that does not count, the start at 2¹⁶, and an end after twenty
+// steps skipped in a row.
 func TestScalerDefaults(t *testing.T) {
 	for _, c := range []struct {
-		rule   ScaleRule
-		window int
-	}{{TorchScale(), 2000}, {DeepSpeedScale(), 1000}} {
+		rule         ScaleRule
+		window, idle int
+	}{{TorchScale(), 2000, 0}, {DeepSpeedScale(), 1000, 1}} {
 		s := NewScaler(c.rule)
 		for i := 1; i <= 2*c.window; i++ {
 			s.Clean()
-			if want := float32(int(65536) << (i / c.window)); s.Scale != want {
+			if want := float32(int(65536) << ((i - c.idle) / c.window)); s.Scale != want {
 				t.Fatalf("window %d: after %d clean steps: got scale %v, want %v", c.window, i, s.Scale, want)
 			}
 		}
@@ -104,7 +106,7 @@ func TestScalerAgainstItsSources(t *testing.T) {
 				ended = true
 			case overflow:
 				ds, last = ds/2, iter
-			case (iter-last)%window == 0:
+			case iter-last > 1 && (iter-last-1)%window == 0:
 				ds, hysteresis = ds*2, 2
 			}
 			going := true
@@ -143,7 +145,7 @@ func TestScalerRestore(t *testing.T) {
 	}
 	for _, change := range []func(*checkpoint.LossScale){
 		func(x *checkpoint.LossScale) { x.Scale = 0 }, func(x *checkpoint.LossScale) { x.Scale = 3 }, func(x *checkpoint.LossScale) { x.Scale = -2 },
-		func(x *checkpoint.LossScale) { x.Clean = 1000 }, func(x *checkpoint.LossScale) { x.Clean = -1 }, func(x *checkpoint.LossScale) { x.Hysteresis = 0 },
+		func(x *checkpoint.LossScale) { x.Clean = 1000 }, func(x *checkpoint.LossScale) { x.Clean = -2 }, func(x *checkpoint.LossScale) { x.Hysteresis = 0 },
 		func(x *checkpoint.LossScale) { x.Hysteresis = 3 }, func(x *checkpoint.LossScale) { x.Row = 4 }, func(x *checkpoint.LossScale) { x.Row = -1 },
 	} {
 		x := good
@@ -155,12 +157,16 @@ func TestScalerRestore(t *testing.T) {
 }
 
 func TestScaleRuleValidate(t *testing.T) {
+	// Checkpoints hold these texts.
+	if got, want := fmt.Sprintf("%+v %+v", TorchScale(), DeepSpeedScale()), "{Start:65536 Window:2000 Hysteresis:1 Floor:0} {Start:65536 Window:1000 Hysteresis:2 Floor:1 Idle:1}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	for _, r := range []ScaleRule{TorchScale(), DeepSpeedScale()} {
 		if err := r.Validate(); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, r := range []ScaleRule{{}, {3, 1, 1, 0}, {2, 0, 1, 0}, {2, 1, 0, 0}, {2, 1, 1, 4}, {2, 1, 1, 0.3}, {0x1p101, 1, 1, 0}} {
+	for _, r := range []ScaleRule{{}, {3, 1, 1, 0, 0}, {2, 0, 1, 0, 0}, {2, 1, 0, 0, 0}, {2, 1, 1, 4, 0}, {2, 1, 1, 0.3, 0}, {0x1p101, 1, 1, 0, 0}, {2, 1, 1, 0, -1}} {
 		if err := r.Validate(); err == nil {
 			t.Errorf("%+v is accepted", r)
 		}

@@ -45,7 +45,7 @@ type ValLoss struct {
 // LossScale is the state of dynamic loss scaling between two steps.
 type LossScale struct {
 	Scale      float32 `json:"scale"`      // of the next step
-	Clean      int     `json:"clean"`      // steps since the last overflow or growth
+	Clean      int     `json:"clean"`      // steps since the last overflow or growth; below 0 while they do not count
 	Hysteresis int     `json:"hysteresis"` // overflows until one halves the scale
 	Row        int     `json:"row"`        // steps skipped without one between that was not
 	Skipped    int64   `json:"skipped"`    // steps skipped in all
