@@ -32,6 +32,10 @@ type Curve struct {
 	// expert's logit and the next one's; nil for a dense model. A run whose logits are off by more routes a token elsewhere, and its
 	// loss then leaves the curve by about 1e-2 nats at once.
 	RouterGaps []float64 `json:"router_gaps"`
+
+	// LossesBF16 and LossesFP16 are what the peer has in 16 bits under autocast, the weights in f32; nil for curves that were not made so.
+	LossesBF16 []float32 `json:"losses_bf16"`
+	LossesFP16 []float32 `json:"losses_fp16"`
 }
 
 // CurveData says which bytes are the tokens; Row in words, repeated as code by Curve.Rows.
@@ -96,8 +100,10 @@ func parseCurve(file []byte) (*Curve, error) {
 			return nil, fmt.Errorf("%s: want %d values, file has %d", name, c.Steps, n)
 		}
 	}
-	if n := len(c.RouterGaps); n != 0 && n != c.Steps {
-		return nil, fmt.Errorf("router_gaps: want %d values or none, file has %d", c.Steps, n)
+	for name, n := range map[string]int{"router_gaps": len(c.RouterGaps), "losses_bf16": len(c.LossesBF16), "losses_fp16": len(c.LossesFP16)} {
+		if n != 0 && n != c.Steps {
+			return nil, fmt.Errorf("%s: want %d values or none, file has %d", name, c.Steps, n)
+		}
 	}
 	return c, nil
 }

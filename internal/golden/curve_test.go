@@ -9,7 +9,7 @@ import (
 )
 
 func TestCurves(t *testing.T) {
-	for _, name := range []string{"curve_dense.json", "curve_moe.json", "curve_dense_cosine.json"} {
+	for _, name := range []string{"curve_dense.json", "curve_moe.json", "curve_dense_cosine.json", "curve_moe_wide.json"} {
 		c := LoadCurve(t, filepath.Join(dir, name))
 		if c.Steps != 200 || c.MicroBatches*c.MicroBatchRows != c.Batch {
 			t.Errorf("%s: got %d steps of %d micro-batches of %d for batch %d", name, c.Steps, c.MicroBatches, c.MicroBatchRows, c.Batch)
@@ -20,9 +20,20 @@ func TestCurves(t *testing.T) {
 		if got, want := len(c.RouterGaps) > 0, c.Model == "moe"; got != want {
 			t.Errorf("%s: got router gaps %v, want %v", name, got, want)
 		}
+		bound, what := 1e-4, "1e-3" // nats
+		if halves := c.LossesBF16 != nil; halves != (c.LossesFP16 != nil) || halves != (name == "curve_moe_wide.json") {
+			t.Errorf("%s: %d losses in bf16, %d in fp16", name, len(c.LossesBF16), len(c.LossesFP16))
+		} else if halves {
+			bound, what = 5e-3, "1%"
+		}
 		for s, loss := range c.Losses {
-			if d := math.Abs(float64(loss) - c.LossesF64[s]); !(d <= 1e-4) {
-				t.Errorf("%s step %d: float32 and float64 differ by %g nats, too far to judge others to 1e-3", name, s, d)
+			if d := math.Abs(float64(loss) - c.LossesF64[s]); !(d <= bound) {
+				t.Errorf("%s step %d: float32 and float64 differ by %g nats, too far to judge others to %s", name, s, d, what)
+			}
+			for half, losses := range map[string][]float32{"bf16": c.LossesBF16, "fp16": c.LossesFP16} {
+				if losses != nil && !(math.Abs(float64(losses[s]-loss)) < 0.01*float64(loss)) {
+					t.Errorf("%s step %d: PyTorch has loss %v in %s, %v in float32", name, s, losses[s], half, loss)
+				}
 			}
 			lr := c.Schedule.Peak
 			if c.Schedule.Kind == "cosine" {
@@ -74,6 +85,7 @@ func TestCurveRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"unknown field": {`{"steps": 0, "dropout": 0.1}`, "dropout"},
 		"short":         {`{"steps": 2, "lr": [1, 1], "losses": [1, 2], "losses_f64": [1], "grad_norms": [1, 1]}`, "losses_f64: want 2 values, file has 1"},
+		"short half":    {`{"steps": 1, "lr": [1], "losses": [1], "losses_f64": [1], "grad_norms": [1], "losses_bf16": [1, 2]}`, "losses_bf16: want 1 values or none, file has 2"},
 	} {
 		if _, err := parseCurve([]byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)

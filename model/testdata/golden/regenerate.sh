@@ -4,7 +4,7 @@
 #   regenerate.sh [VENV]          rewrite the committed files
 #   regenerate.sh --check [VENV]  generate into VENV/golden and compare with the committed files
 #
-# VENV defaults to .cache/golden-venv under the repository root. About 5 GB of disk and a minute of computing.
+# VENV defaults to .cache/golden-venv under the repository root. About 5 GB of disk and some minutes of computing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
