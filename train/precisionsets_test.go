@@ -8,14 +8,19 @@ import (
 )
 
 // On every kernel set, each of 200 losses in bf16 and fp16 is within 1% of PyTorch's in fp32, and of those that the set itself has in fp32, and means
-// over twenty steps are within 0.3%: of a dense model, and of a mixture of experts with so many tokens a step that a token which ties
-// send elsewhere is lost in the mean. How many these are PyTorch alone has said (noise.py beside the curve): its fp32 from start weights off by 2⁻⁹ and
-// its own 16 bits stay within three quarters of 1%.
+// over twenty steps are within 0.3%: of a dense model, and, with 0.4% for means, of a mixture of experts with so many tokens a step that a token which
+// ties send elsewhere is lost among them. How many these are PyTorch alone has said (noise.py beside the curve): its fp32 from start weights off by 2⁻⁹ and
+// its own 16 bits stay within three quarters of 1%, with means of 0.13%. What the bounds tell apart: weights without masters, rounded to nearest, have means
+// of 0.49% and 0.43%; a rate 5% too high is 1.3% and 1.2% away. The generic set is left out where there is another, for its time.
 func TestPrecisionOnEverySet(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_moe_wide"} {
 		c, o, like := loadCurve(t, name)
 		if first, last := c.LossesF64[0], c.LossesF64[len(c.LossesF64)-1]; last > 0.8*first || len(c.LossesF64) != 200 {
 			t.Fatalf("%s: %d losses from %v to %v: too little learnt to compare", name, len(c.LossesF64), first, last)
+		}
+		limit := 0.003 // of means over twenty steps
+		if c.RouterGaps != nil {
+			limit = 0.004
 		}
 		for _, set := range kernel.Sets() {
 			if best := set == kernel.Best(); !best && (testing.Short() || set == kernel.Generic()) {
@@ -35,8 +40,8 @@ func TestPrecisionOnEverySet(t *testing.T) {
 					}
 					for what, want := range map[string][]float64{"PyTorch's in fp32": c.LossesF64, "its own in fp32": own} {
 						worst, worstMean, over := apart(got, want)
-						if !(worst < 0.01) || over > 0 || !(worstMean < 0.003) {
-							t.Errorf("%s: losses %.3g apart at most from %s, %d above 1%%, means of twenty %.3g: want 1%%, none and 0.3%%", precision, worst, what, over, worstMean)
+						if !(worst < 0.01) || over > 0 || !(worstMean < limit) {
+							t.Errorf("%s: losses %.3g apart at most from %s, %d above 1%%, means of twenty %.3g: want 1%%, none and %v", precision, worst, what, over, worstMean, limit)
 						}
 						t.Logf("%s: from %s: largest difference %.2g of the loss, of means %.2g", precision, what, worst, worstMean)
 					}
