@@ -7,7 +7,7 @@ its own, whose first steps are not counted. What else happens on the machine so 
 the median of the turns is told. PyTorch's side is its faster mode.
 
 FMA_PEAK (fma_peak.c) has its turns too, in fp32: the multiply-adds of a step's matrix products at the rate that it measures are a time that no
-program in float32 is below on this machine, and over PyTorch's time the ratio that none is above.
+program of float32 multiply-adds is below on this machine, and over PyTorch's time the ratio that none is above; products by tiles can be.
 """
 
 import json
@@ -21,8 +21,9 @@ MODES = ("eager", "compile")
 BATCH, SEQ, VOCAB = 4, 512, 8192
 TOKENS = BATCH * SEQ
 SHAPES = {"bench-20m": (384, 8, 1024), "bench-90m": (768, 12, 2048)}  # width, layers, feed-forward
-# What the step keeps: norms and the activation function are computed again, at some hundredths of its time.
-FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512")
+# What the step keeps: norms and the activation function are computed again, at some hundredths of its time, and the optimizer's state lies in
+# a file, from where updates bring it in piece by piece.
+FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512", "--offload", "optimizer")
 
 
 class Peer:
@@ -118,7 +119,7 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
 def main():
     binary, peak, threads, turns, steps, presets = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:]
     print(f"Medians of {turns} turns of {steps} steps (least to most); {threads} threads; tokens/s, MiB of peak RSS; loadline with {' '.join(FLAGS)}.\n")
-    print("| preset | precision | Loadline | eager | compiled | **speed ratio** | RSS | PyTorch's RSS | **RSS ratio** | without its import | ratio at the peak |")
+    print("| preset | precision | Loadline | eager | compiled | **speed ratio** | RSS | PyTorch's RSS | **RSS ratio** | without its import | ratio at the multiply-adds' peak |")
     print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for preset in presets:
         for precision in ("fp32", "bf16"):
