@@ -25,13 +25,15 @@ type StatesOptions struct {
 // pieces change no bit. Programs that fill or save States go through the same pieces, in order. It runs after Train and Zero, on every graph of a job.
 func OffloadStates(g *graph.Graph, opts StatesOptions) *graph.Graph {
 	o := &offloaded{rewriter: newRewriter(g), StatesOptions: opts}
-	if o.Piece <= 0 {
-		o.Piece = pieceBytes
-	}
+	all := int64(0)
 	for v := range g.Values {
 		if x := &g.Values[v]; o.lies(x) && x.Root == graph.Value(v) {
+			all += x.Bytes
 			o.G.Values[o.to[v]].Tier = o.Tier
 		}
+	}
+	if o.Piece <= 0 {
+		o.Piece = min(max(all/(16*roomPieces), leastPiece), mostPiece)
 	}
 	first := make([]int, len(g.Ops)+1) // by operation: its first piece
 	for i := range g.Ops {
@@ -58,9 +60,11 @@ func OffloadStates(g *graph.Graph, opts StatesOptions) *graph.Graph {
 	return o.done()
 }
 
-// pieceBytes is the bytes of the States of a piece unless told otherwise; roomPieces is how many of them are on their way or computed with at a time.
+// roomPieces is how many pieces are on their way or computed with at a time. Unless told otherwise that is a sixteenth of all States, in pieces within
+// these bounds.
 const (
-	pieceBytes = 4 << 20
+	leastPiece = 64 << 10
+	mostPiece  = 4 << 20
 	roomPieces = 4
 )
 

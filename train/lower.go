@@ -44,6 +44,7 @@ func fewest(low *Job, dev device.Device, fixed FixedBytes) *Job {
 		}
 		j, err := compileRun(o, dev, fixed)
 		if err == nil && j.Seconds() <= low.Seconds() {
+			j.compiler = low.compiler // the least memory is with all of them below
 			return j
 		}
 		left -= left / 8
