@@ -225,7 +225,7 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
-	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload); err != nil {
+	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload || o.OffloadOptimizer); err != nil {
 		return err
 	}
 	r.Options = o
