@@ -7,7 +7,8 @@
 // threads changes no bit. Sums over rows ascend and continue the stored accumulator, so chunks change no bit either. A
 // row's bits do not depend on the other rows of a call. Scratch depends on the programs alone and is what Open reserves.
 // Operands of bf16 and f16 are computed with in f32, in a thread's workspace, and results rounded once; the products of two
-// bf16 matrices take them as they are, attention's among them where the set has tiles.
+// bf16 matrices take them as they are, attention's among them where the set has tiles; there a job that makes gradients multiplies f32 matrices
+// in parts (kernel.Set.Parts), whose bits are the same for chunks of a multiple of 32 rows.
 // Weights that are narrower than the f32 rows that meet them (f16, bf16 and the block types) lie in panels, which Restore fills.
 //
 // The package decides nothing about order, places or lifetimes: they are the program's. With the build tag invariants,
@@ -84,11 +85,14 @@ func (d *Device) OpenSession(job *compile.Job, env device.Env) (s *Session, err 
 	if err != nil {
 		return nil, err
 	}
-	s = &Session{set: d.o.Set, group: env.Group, mem: m, packed: packedStates(job.Programs)}
+	s = &Session{set: d.o.Set, products: d.o.Set, group: env.Group, mem: m, packed: packedStates(job.Programs)}
 	for i := range job.Slots {
 		if x := &job.Slots[i]; x.Type.DType.Block() && x.Purpose != mem.KVBlocks {
 			s.packed[x.Name] = true
 		}
+	}
+	if trains(job.Programs) {
+		s.products = d.o.Set.Parts()
 	}
 	defer func() {
 		if err != nil {
@@ -117,6 +121,7 @@ func (d *Device) OpenSession(job *compile.Job, env device.Env) (s *Session, err 
 // Session is a job on the processor; it implements device.Session.
 type Session struct {
 	set      kernel.Set
+	products kernel.Set       // for products of f32 matrices: in parts where the job trains, whose products are large
 	group    collective.Group // nil for one rank
 	mem      *device.Memory
 	scratch  *arena.Arena

@@ -135,7 +135,7 @@ func (s *Session) gemm(c, a, b matrix, acc bool, from floats, bias []float32) {
 func (s *Session) cut(c, a, b matrix) (mt, nt int) {
 	half := a.t == dtype.BF16 || b.t == dtype.BF16
 	f16 := a.t == dtype.F16 || b.t == dtype.F16
-	k := s.set.Cut(half && !f16)
+	k := s.products.Cut(half && !f16)
 	most, across, room := gemmRows, c.cols, c.rows*c.cols // of a tile: rows, columns, and elements
 	if c.narrow() || f16 {
 		across = narrowCols
@@ -250,14 +250,14 @@ func (g *gemm) Run(i, worker int) {
 	c := g.begin(t, true, &cv)
 	switch {
 	case !a.narrow() && !b.narrow():
-		s.set.Gemm(c, a.wide(), b.wide(), g.acc, cv)
+		s.products.Gemm(c, a.wide(), b.wide(), g.acc, cv)
 	case half:
 		s.set.GemmBF16(c, a.bf16(), b.bf16(), g.acc, cv)
 	default:
 		for k := 0; k == 0 || k < a.cols; k += narrowK {
 			e, cv := min(k+narrowK, a.cols), cv
 			x := a.tile(0, a.rows, k, e).widened(s, &cv)
-			s.set.Gemm(c, x, b.tile(k, e, 0, b.cols).widened(s, &cv), g.acc || k > 0, cv)
+			s.products.Gemm(c, x, b.tile(k, e, 0, b.cols).widened(s, &cv), g.acc || k > 0, cv)
 		}
 	}
 	g.end(t, c)
@@ -279,4 +279,17 @@ func productNeeds(in *compile.Instr, b graph.Bounds) (worker, shared int64) {
 // gemmNeeds is both for a product of c (m,n) over k.
 func gemmNeeds(in *compile.Instr, m, n, k int) (worker, shared int64) {
 	return gemmScratch(in, m, n, k), sharedNeeds(in, m, n, k, isNarrow(in.Out[0].Type.DType))
+}
+
+// trains tells whether a job makes gradients of products.
+func trains(programs []*compile.Program) bool {
+	for _, p := range programs {
+		for i := range p.Instrs {
+			switch p.Instrs[i].Op.(type) {
+			case graph.MatMulDW, graph.GroupedMatMulDW, graph.MatMulDX, graph.GroupedMatMulDX:
+				return true
+			}
+		}
+	}
+	return false
 }

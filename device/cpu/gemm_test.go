@@ -19,8 +19,8 @@ func TestCutFitsScratch(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
 		pool := par.New(threads)
 		defer pool.Close()
-		for _, set := range kernel.Sets() {
-			s := &Session{set: set, pool: pool}
+		for _, set := range append(kernel.Sets(), kernel.Best().Parts()) {
+			s := &Session{set: set, products: set, pool: pool}
 			for range 2000 {
 				size := func() int { return 1 + r.IntN(1<<(1+r.IntN(13))) }
 				m, n, k := size(), size(), size()

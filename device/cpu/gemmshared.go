@@ -32,7 +32,7 @@ func panelsOf(m, n, k int, half, narrow bool) (p panels) {
 	if m < sharedRows || m*n*k < sharedWork {
 		return p
 	}
-	elem := 4
+	elem := 6 // in parts
 	if half {
 		elem = 2
 	}
@@ -56,7 +56,7 @@ func (p panels) bytes(half bool) int64 {
 	if half {
 		return 4 * int64(kernel.PackedBF16Len(p.k, p.n))
 	}
-	return 4 * int64(kernel.PackedBLen(p.k, p.n))
+	return 4 * int64(kernel.PackedPartsLen(p.k, p.n))
 }
 
 // narrowRows is the most rows of a strip of a narrow result of n columns: its sums are in what gemmScratch has room for.
@@ -99,7 +99,7 @@ type gemmShared struct {
 // sharedGemm computes s.gem by panels.
 func (s *Session) sharedGemm(p panels, half bool) {
 	h := &s.sharing
-	*h = gemmShared{gemm: s.gem, panels: p, half: half, unit: s.set.Cut(half).Rows, most: gemmRows}
+	*h = gemmShared{gemm: s.gem, panels: p, half: half, unit: s.products.Cut(half).Rows, most: gemmRows}
 	k, n := h.a.cols, h.c.cols
 	if h.c.narrow() {
 		h.most = p.narrowRows(n, h.unit)
@@ -125,7 +125,7 @@ func (h *gemmShared) place(room []float32) {
 		h.pairs = kernel.PackedBF16{Data: unsafe.Slice((*uint32)(unsafe.Pointer(&room[:n][0])), n), K: h.b.rows, N: h.b.cols}
 		return
 	}
-	h.wide = kernel.PackedB{Data: room[:kernel.PackedBLen(h.b.rows, h.b.cols)], K: h.b.rows, N: h.b.cols}
+	h.wide = kernel.PackedB{Data: room[:kernel.PackedPartsLen(h.b.rows, h.b.cols)], K: h.b.rows, N: h.b.cols}
 }
 
 // strip is the rows of C after the first r0 that are dealt next: a share of what is left.
@@ -155,7 +155,7 @@ func (h *gemmShared) Run(i, worker int) {
 		if h.half {
 			h.s.set.PackBF16(h.pairs, h.b.bf16(), j0, j1)
 		} else {
-			h.s.set.PackB(h.wide, h.b.wide(), j0, j1)
+			h.s.products.PackB(h.wide, h.b.wide(), j0, j1)
 		}
 		return
 	}
@@ -181,7 +181,7 @@ func (h *gemmShared) multiply(r0, r1 int, cv carver) {
 	if h.half {
 		s.set.GemmBF16Packed(c, a.bf16(), h.pairs, 0, h.acc || !first, cv)
 	} else {
-		s.set.GemmPacked(c, a.wide(), h.wide, 0, h.acc || !first, cv)
+		s.products.GemmPacked(c, a.wide(), h.wide, 0, h.acc || !first, cv)
 	}
 	if last {
 		h.end(t, c)

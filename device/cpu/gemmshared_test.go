@@ -39,11 +39,11 @@ func TestSharedPanels(t *testing.T) {
 	}
 	types := []dtype.Type{dtype.F32, dtype.BF16}
 	const elems = 1 << 21
-	for _, set := range kernel.Sets() {
+	for _, set := range append(kernel.Sets(), kernel.Best().Parts()) {
 		for _, threads := range []int{1, 3} {
 			pool := par.New(threads)
 			defer pool.Close()
-			s := &Session{set: set, pool: pool, shared: make([]float32, elems)}
+			s := &Session{set: set, products: set, pool: pool, shared: make([]float32, elems)}
 			for range threads {
 				s.worker = append(s.worker, make([]float32, elems))
 			}

@@ -20,7 +20,7 @@ lib=$(find "$work/openblas/venv" -name 'libscipy_openblas*.so' | head -n 1)
 unset OPENBLAS_CORETYPE
 if grep -qw avx512f /proc/cpuinfo; then
 	OPENBLAS_CORETYPE=Haswell "$work/openblas/peer" -lib "$lib" -prefix scipy_ -sets avx2 "$@"
-	"$work/openblas/peer" -lib "$lib" -prefix scipy_ -sets avx512,avx512bf16,avx512amx "$@"
+	"$work/openblas/peer" -lib "$lib" -prefix scipy_ -sets avx512,avx512bf16,avx512amx,avx512amx-parts "$@"
 else
 	"$work/openblas/peer" -lib "$lib" -prefix scipy_ "$@"
 fi

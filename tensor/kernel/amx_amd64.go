@@ -8,37 +8,64 @@ package kernel
 func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
+func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+
+//go:noescape
 func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
+
+//go:noescape
+func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
+func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+
+//go:noescape
 func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
+
+//go:noescape
+func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tileARoundAMX(kc int, src *float32, dst *uint16, step int)
 
 //go:noescape
-func tileAColsAMX(kc int, src *uint16, ld int, rows int, dst *uint16)
+func tileAPartsAMX(kc int, src *float32, dst *uint16, step int)
 
 //go:noescape
-func tileAColsRoundAMX(kc int, src *float32, ld int, rows int, dst *uint16)
+func tileAColsAMX(kc int, src *uint16, ld int, rows int, dst *uint16)
 
 //go:noescape
 func tileBColsAMX(kc int, src *uint16, ld int, lines int, dst *uint32)
 
 //go:noescape
-func tileBColsRoundAMX(kc int, src *float32, ld int, lines int, dst *uint32)
-
-//go:noescape
 func tileBRowsAMX(kc int, src *uint16, ld int, cols int, dst *uint32)
-
-//go:noescape
-func tileBRowsRoundAMX(kc int, src *float32, ld int, cols int, dst *uint32)
 
 //go:noescape
 func tileBRows4AMX(kc int, src *uint16, ld int, dst *uint32, stride int)
 
 //go:noescape
+func tileAColsRoundAMX(kc int, src *float32, ld int, rows int, dst *uint16)
+
+//go:noescape
+func tileBColsRoundAMX(kc int, src *float32, ld int, lines int, dst *uint32)
+
+//go:noescape
+func tileBRowsRoundAMX(kc int, src *float32, ld int, cols int, dst *uint32)
+
+//go:noescape
 func tileBRowsRound4AMX(kc int, src *float32, ld int, dst *uint32, stride int)
+
+//go:noescape
+func tileAColsPartsAMX(kc int, src *float32, ld int, rows int, dst *uint16)
+
+//go:noescape
+func tileBColsPartsAMX(kc int, src *float32, ld int, lines int, dst *uint32)
+
+//go:noescape
+func tileBRowsPartsAMX(kc int, src *float32, ld int, cols int, dst *uint32)
+
+//go:noescape
+func tileBRowsParts4AMX(kc int, src *float32, ld int, dst *uint32, stride int)

@@ -338,6 +338,506 @@ next:
 	VZEROUPPER
 	RET
 
+// func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
+TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
+	MOVQ config+0(FP), DI
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x07
+	MOVQ panels+8(FP), R10
+	MOVQ aStep+32(FP), DX
+	MOVQ b+40(FP), R12
+	MOVQ c+56(FP), R8
+	MOVQ ldc+64(FP), R9
+	MOVQ $0x00000040, R13
+
+panel:
+	MOVQ rows+80(FP), DI
+	MOVQ R8, AX
+
+ask:
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x00
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x40
+	ADDQ  R9, AX
+	DECQ  DI
+	JNE   ask
+	MOVB  acc+72(FP), DI
+	TESTB DI, DI
+	JZ    zero
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x44
+	BYTE  $0x08
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x4c
+	BYTE  $0x08
+	BYTE  $0x40
+	MOVQ  R9, DI
+	SHLQ  $0x04, DI
+	ADDQ  R8, DI
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x54
+	BYTE  $0x0f
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x5c
+	BYTE  $0x0f
+	BYTE  $0x40
+	JMP   start
+
+zero:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
+
+start:
+	MOVQ a+24(FP), BX
+	MOVQ R12, SI
+	MOVQ blocks+16(FP), DI
+
+loop:
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x14
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 6400(SI)
+	PREFETCHT0 6464(SI)
+	PREFETCHT0 6528(SI)
+	PREFETCHT0 6592(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 6656(SI)
+	PREFETCHT0 6720(SI)
+	PREFETCHT0 6784(SI)
+	PREFETCHT0 6848(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 6912(SI)
+	PREFETCHT0 6976(SI)
+	PREFETCHT0 7040(SI)
+	PREFETCHT0 7104(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 7168(SI)
+	PREFETCHT0 7232(SI)
+	PREFETCHT0 7296(SI)
+	PREFETCHT0 7360(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 7424(SI)
+	PREFETCHT0 7488(SI)
+	PREFETCHT0 7552(SI)
+	PREFETCHT0 7616(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 7680(SI)
+	PREFETCHT0 7744(SI)
+	PREFETCHT0 7808(SI)
+	PREFETCHT0 7872(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 7936(SI)
+	PREFETCHT0 8000(SI)
+	PREFETCHT0 8064(SI)
+	PREFETCHT0 8128(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	PREFETCHT0 8384(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 8448(SI)
+	PREFETCHT0 8512(SI)
+	PREFETCHT0 8576(SI)
+	PREFETCHT0 8640(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 8704(SI)
+	PREFETCHT0 8768(SI)
+	PREFETCHT0 8832(SI)
+	PREFETCHT0 8896(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 8960(SI)
+	PREFETCHT0 9024(SI)
+	PREFETCHT0 9088(SI)
+	PREFETCHT0 9152(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 9216(SI)
+	PREFETCHT0 9280(SI)
+	PREFETCHT0 9344(SI)
+	PREFETCHT0 9408(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 9472(SI)
+	PREFETCHT0 9536(SI)
+	PREFETCHT0 9600(SI)
+	PREFETCHT0 9664(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 9728(SI)
+	PREFETCHT0 9792(SI)
+	PREFETCHT0 9856(SI)
+	PREFETCHT0 9920(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 9984(SI)
+	PREFETCHT0 10048(SI)
+	PREFETCHT0 10112(SI)
+	PREFETCHT0 10176(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x14
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 10240(SI)
+	PREFETCHT0 10304(SI)
+	PREFETCHT0 10368(SI)
+	PREFETCHT0 10432(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 10496(SI)
+	PREFETCHT0 10560(SI)
+	PREFETCHT0 10624(SI)
+	PREFETCHT0 10688(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 10752(SI)
+	PREFETCHT0 10816(SI)
+	PREFETCHT0 10880(SI)
+	PREFETCHT0 10944(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 11008(SI)
+	PREFETCHT0 11072(SI)
+	PREFETCHT0 11136(SI)
+	PREFETCHT0 11200(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 11264(SI)
+	PREFETCHT0 11328(SI)
+	PREFETCHT0 11392(SI)
+	PREFETCHT0 11456(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 11520(SI)
+	PREFETCHT0 11584(SI)
+	PREFETCHT0 11648(SI)
+	PREFETCHT0 11712(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 11776(SI)
+	PREFETCHT0 11840(SI)
+	PREFETCHT0 11904(SI)
+	PREFETCHT0 11968(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xdd
+	PREFETCHT0 12032(SI)
+	PREFETCHT0 12096(SI)
+	PREFETCHT0 12160(SI)
+	PREFETCHT0 12224(SI)
+	ADDQ       DX, BX
+	ADDQ       $0x00001800, SI
+	DECQ       DI
+	JNE        loop
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x44
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x4c
+	BYTE       $0x08
+	BYTE       $0x40
+	MOVQ       R9, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x54
+	BYTE       $0x0f
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x5c
+	BYTE       $0x0f
+	BYTE       $0x40
+	SUBQ       $-128, R8
+	MOVQ       bPanel+48(FP), DI
+	ADDQ       DI, R12
+	DECQ       R10
+	JNE        panel
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x78
+	BYTE       $0x49
+	BYTE       $0xc0
+	VZEROUPPER
+	RET
+
 // func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·tiles21AMX(SB), NOSPLIT, $0-144
@@ -585,6 +1085,374 @@ next:
 	VZEROUPPER
 	RET
 
+// func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
+TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
+	MOVQ config+0(FP), DI
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x07
+	MOVQ panels+8(FP), R10
+	MOVQ aStep+32(FP), DX
+	MOVQ b+40(FP), R12
+	MOVQ c+56(FP), R8
+	MOVQ ldc+64(FP), R9
+	MOVQ $0x00000040, R13
+
+panel:
+	MOVQ rows+80(FP), DI
+	MOVQ R8, AX
+
+ask:
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x00
+	ADDQ  R9, AX
+	DECQ  DI
+	JNE   ask
+	MOVB  acc+72(FP), DI
+	TESTB DI, DI
+	JZ    zero
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x44
+	BYTE  $0x08
+	BYTE  $0x00
+	MOVQ  R9, DI
+	SHLQ  $0x04, DI
+	ADDQ  R8, DI
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x54
+	BYTE  $0x0f
+	BYTE  $0x00
+	JMP   start
+
+zero:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+
+start:
+	MOVQ a+24(FP), BX
+	MOVQ R12, SI
+	MOVQ blocks+16(FP), DI
+
+loop:
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	PREFETCHT0 6400(SI)
+	PREFETCHT0 6464(SI)
+	PREFETCHT0 6528(SI)
+	PREFETCHT0 6592(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 6656(SI)
+	PREFETCHT0 6720(SI)
+	PREFETCHT0 6784(SI)
+	PREFETCHT0 6848(SI)
+	PREFETCHT0 6912(SI)
+	PREFETCHT0 6976(SI)
+	PREFETCHT0 7040(SI)
+	PREFETCHT0 7104(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 7168(SI)
+	PREFETCHT0 7232(SI)
+	PREFETCHT0 7296(SI)
+	PREFETCHT0 7360(SI)
+	PREFETCHT0 7424(SI)
+	PREFETCHT0 7488(SI)
+	PREFETCHT0 7552(SI)
+	PREFETCHT0 7616(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 7680(SI)
+	PREFETCHT0 7744(SI)
+	PREFETCHT0 7808(SI)
+	PREFETCHT0 7872(SI)
+	PREFETCHT0 7936(SI)
+	PREFETCHT0 8000(SI)
+	PREFETCHT0 8064(SI)
+	PREFETCHT0 8128(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	PREFETCHT0 8384(SI)
+	PREFETCHT0 8448(SI)
+	PREFETCHT0 8512(SI)
+	PREFETCHT0 8576(SI)
+	PREFETCHT0 8640(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 8704(SI)
+	PREFETCHT0 8768(SI)
+	PREFETCHT0 8832(SI)
+	PREFETCHT0 8896(SI)
+	PREFETCHT0 8960(SI)
+	PREFETCHT0 9024(SI)
+	PREFETCHT0 9088(SI)
+	PREFETCHT0 9152(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 9216(SI)
+	PREFETCHT0 9280(SI)
+	PREFETCHT0 9344(SI)
+	PREFETCHT0 9408(SI)
+	PREFETCHT0 9472(SI)
+	PREFETCHT0 9536(SI)
+	PREFETCHT0 9600(SI)
+	PREFETCHT0 9664(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 9728(SI)
+	PREFETCHT0 9792(SI)
+	PREFETCHT0 9856(SI)
+	PREFETCHT0 9920(SI)
+	PREFETCHT0 9984(SI)
+	PREFETCHT0 10048(SI)
+	PREFETCHT0 10112(SI)
+	PREFETCHT0 10176(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x14
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 10240(SI)
+	PREFETCHT0 10304(SI)
+	PREFETCHT0 10368(SI)
+	PREFETCHT0 10432(SI)
+	PREFETCHT0 10496(SI)
+	PREFETCHT0 10560(SI)
+	PREFETCHT0 10624(SI)
+	PREFETCHT0 10688(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 10752(SI)
+	PREFETCHT0 10816(SI)
+	PREFETCHT0 10880(SI)
+	PREFETCHT0 10944(SI)
+	PREFETCHT0 11008(SI)
+	PREFETCHT0 11072(SI)
+	PREFETCHT0 11136(SI)
+	PREFETCHT0 11200(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 11264(SI)
+	PREFETCHT0 11328(SI)
+	PREFETCHT0 11392(SI)
+	PREFETCHT0 11456(SI)
+	PREFETCHT0 11520(SI)
+	PREFETCHT0 11584(SI)
+	PREFETCHT0 11648(SI)
+	PREFETCHT0 11712(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	PREFETCHT0 11776(SI)
+	PREFETCHT0 11840(SI)
+	PREFETCHT0 11904(SI)
+	PREFETCHT0 11968(SI)
+	PREFETCHT0 12032(SI)
+	PREFETCHT0 12096(SI)
+	PREFETCHT0 12160(SI)
+	PREFETCHT0 12224(SI)
+	ADDQ       DX, BX
+	ADDQ       $0x00001800, SI
+	DECQ       DI
+	JNE        loop
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x44
+	BYTE       $0x08
+	BYTE       $0x00
+	MOVQ       R9, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x54
+	BYTE       $0x0f
+	BYTE       $0x00
+	SUBQ       $-128, R8
+	MOVQ       bPanel+48(FP), DI
+	ADDQ       DI, R12
+	DECQ       R10
+	JNE        panel
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x78
+	BYTE       $0x49
+	BYTE       $0xc0
+	VZEROUPPER
+	RET
+
 // func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·tiles12AMX(SB), NOSPLIT, $0-144
@@ -820,6 +1688,362 @@ next:
 	VZEROUPPER
 	RET
 
+// func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
+TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
+	MOVQ config+0(FP), DI
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x07
+	MOVQ panels+8(FP), R10
+	MOVQ aStep+32(FP), DX
+	MOVQ b+40(FP), R12
+	MOVQ c+56(FP), R8
+	MOVQ ldc+64(FP), R9
+	MOVQ $0x00000040, R13
+
+panel:
+	MOVQ rows+80(FP), DI
+	MOVQ R8, AX
+
+ask:
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x00
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x40
+	ADDQ  R9, AX
+	DECQ  DI
+	JNE   ask
+	MOVB  acc+72(FP), DI
+	TESTB DI, DI
+	JZ    zero
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x44
+	BYTE  $0x08
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x4c
+	BYTE  $0x08
+	BYTE  $0x40
+	JMP   start
+
+zero:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+
+start:
+	MOVQ a+24(FP), BX
+	MOVQ R12, SI
+	MOVQ blocks+16(FP), DI
+
+loop:
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x14
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	PREFETCHT0 6400(SI)
+	PREFETCHT0 6464(SI)
+	PREFETCHT0 6528(SI)
+	PREFETCHT0 6592(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 6656(SI)
+	PREFETCHT0 6720(SI)
+	PREFETCHT0 6784(SI)
+	PREFETCHT0 6848(SI)
+	PREFETCHT0 6912(SI)
+	PREFETCHT0 6976(SI)
+	PREFETCHT0 7040(SI)
+	PREFETCHT0 7104(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x0c
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 7168(SI)
+	PREFETCHT0 7232(SI)
+	PREFETCHT0 7296(SI)
+	PREFETCHT0 7360(SI)
+	PREFETCHT0 7424(SI)
+	PREFETCHT0 7488(SI)
+	PREFETCHT0 7552(SI)
+	PREFETCHT0 7616(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 7680(SI)
+	PREFETCHT0 7744(SI)
+	PREFETCHT0 7808(SI)
+	PREFETCHT0 7872(SI)
+	PREFETCHT0 7936(SI)
+	PREFETCHT0 8000(SI)
+	PREFETCHT0 8064(SI)
+	PREFETCHT0 8128(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	PREFETCHT0 8384(SI)
+	PREFETCHT0 8448(SI)
+	PREFETCHT0 8512(SI)
+	PREFETCHT0 8576(SI)
+	PREFETCHT0 8640(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 8704(SI)
+	PREFETCHT0 8768(SI)
+	PREFETCHT0 8832(SI)
+	PREFETCHT0 8896(SI)
+	PREFETCHT0 8960(SI)
+	PREFETCHT0 9024(SI)
+	PREFETCHT0 9088(SI)
+	PREFETCHT0 9152(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 9216(SI)
+	PREFETCHT0 9280(SI)
+	PREFETCHT0 9344(SI)
+	PREFETCHT0 9408(SI)
+	PREFETCHT0 9472(SI)
+	PREFETCHT0 9536(SI)
+	PREFETCHT0 9600(SI)
+	PREFETCHT0 9664(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 9728(SI)
+	PREFETCHT0 9792(SI)
+	PREFETCHT0 9856(SI)
+	PREFETCHT0 9920(SI)
+	PREFETCHT0 9984(SI)
+	PREFETCHT0 10048(SI)
+	PREFETCHT0 10112(SI)
+	PREFETCHT0 10176(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 10240(SI)
+	PREFETCHT0 10304(SI)
+	PREFETCHT0 10368(SI)
+	PREFETCHT0 10432(SI)
+	PREFETCHT0 10496(SI)
+	PREFETCHT0 10560(SI)
+	PREFETCHT0 10624(SI)
+	PREFETCHT0 10688(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 10752(SI)
+	PREFETCHT0 10816(SI)
+	PREFETCHT0 10880(SI)
+	PREFETCHT0 10944(SI)
+	PREFETCHT0 11008(SI)
+	PREFETCHT0 11072(SI)
+	PREFETCHT0 11136(SI)
+	PREFETCHT0 11200(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 11264(SI)
+	PREFETCHT0 11328(SI)
+	PREFETCHT0 11392(SI)
+	PREFETCHT0 11456(SI)
+	PREFETCHT0 11520(SI)
+	PREFETCHT0 11584(SI)
+	PREFETCHT0 11648(SI)
+	PREFETCHT0 11712(SI)
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	PREFETCHT0 11776(SI)
+	PREFETCHT0 11840(SI)
+	PREFETCHT0 11904(SI)
+	PREFETCHT0 11968(SI)
+	PREFETCHT0 12032(SI)
+	PREFETCHT0 12096(SI)
+	PREFETCHT0 12160(SI)
+	PREFETCHT0 12224(SI)
+	ADDQ       DX, BX
+	ADDQ       $0x00001800, SI
+	DECQ       DI
+	JNE        loop
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x44
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x4c
+	BYTE       $0x08
+	BYTE       $0x40
+	SUBQ       $-128, R8
+	MOVQ       bPanel+48(FP), DI
+	ADDQ       DI, R12
+	DECQ       R10
+	JNE        panel
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x78
+	BYTE       $0x49
+	BYTE       $0xc0
+	VZEROUPPER
+	RET
+
 // func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·tiles11AMX(SB), NOSPLIT, $0-144
@@ -1006,6 +2230,279 @@ next:
 	VZEROUPPER
 	RET
 
+// func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
+TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
+	MOVQ config+0(FP), DI
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x07
+	MOVQ panels+8(FP), R10
+	MOVQ aStep+32(FP), DX
+	MOVQ b+40(FP), R12
+	MOVQ c+56(FP), R8
+	MOVQ ldc+64(FP), R9
+	MOVQ $0x00000040, R13
+
+panel:
+	MOVQ rows+80(FP), DI
+	MOVQ R8, AX
+
+ask:
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x48
+	BYTE  $0x00
+	ADDQ  R9, AX
+	DECQ  DI
+	JNE   ask
+	MOVB  acc+72(FP), DI
+	TESTB DI, DI
+	JZ    zero
+	BYTE  $0xc4
+	BYTE  $0x82
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x44
+	BYTE  $0x08
+	BYTE  $0x00
+	JMP   start
+
+zero:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+
+start:
+	MOVQ a+24(FP), BX
+	MOVQ R12, SI
+	MOVQ blocks+16(FP), DI
+
+loop:
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x10
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	PREFETCHT0 6400(SI)
+	PREFETCHT0 6464(SI)
+	PREFETCHT0 6528(SI)
+	PREFETCHT0 6592(SI)
+	PREFETCHT0 6656(SI)
+	PREFETCHT0 6720(SI)
+	PREFETCHT0 6784(SI)
+	PREFETCHT0 6848(SI)
+	PREFETCHT0 6912(SI)
+	PREFETCHT0 6976(SI)
+	PREFETCHT0 7040(SI)
+	PREFETCHT0 7104(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 7168(SI)
+	PREFETCHT0 7232(SI)
+	PREFETCHT0 7296(SI)
+	PREFETCHT0 7360(SI)
+	PREFETCHT0 7424(SI)
+	PREFETCHT0 7488(SI)
+	PREFETCHT0 7552(SI)
+	PREFETCHT0 7616(SI)
+	PREFETCHT0 7680(SI)
+	PREFETCHT0 7744(SI)
+	PREFETCHT0 7808(SI)
+	PREFETCHT0 7872(SI)
+	PREFETCHT0 7936(SI)
+	PREFETCHT0 8000(SI)
+	PREFETCHT0 8064(SI)
+	PREFETCHT0 8128(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	PREFETCHT0 8384(SI)
+	PREFETCHT0 8448(SI)
+	PREFETCHT0 8512(SI)
+	PREFETCHT0 8576(SI)
+	PREFETCHT0 8640(SI)
+	PREFETCHT0 8704(SI)
+	PREFETCHT0 8768(SI)
+	PREFETCHT0 8832(SI)
+	PREFETCHT0 8896(SI)
+	PREFETCHT0 8960(SI)
+	PREFETCHT0 9024(SI)
+	PREFETCHT0 9088(SI)
+	PREFETCHT0 9152(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x2e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 9216(SI)
+	PREFETCHT0 9280(SI)
+	PREFETCHT0 9344(SI)
+	PREFETCHT0 9408(SI)
+	PREFETCHT0 9472(SI)
+	PREFETCHT0 9536(SI)
+	PREFETCHT0 9600(SI)
+	PREFETCHT0 9664(SI)
+	PREFETCHT0 9728(SI)
+	PREFETCHT0 9792(SI)
+	PREFETCHT0 9856(SI)
+	PREFETCHT0 9920(SI)
+	PREFETCHT0 9984(SI)
+	PREFETCHT0 10048(SI)
+	PREFETCHT0 10112(SI)
+	PREFETCHT0 10176(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 10240(SI)
+	PREFETCHT0 10304(SI)
+	PREFETCHT0 10368(SI)
+	PREFETCHT0 10432(SI)
+	PREFETCHT0 10496(SI)
+	PREFETCHT0 10560(SI)
+	PREFETCHT0 10624(SI)
+	PREFETCHT0 10688(SI)
+	PREFETCHT0 10752(SI)
+	PREFETCHT0 10816(SI)
+	PREFETCHT0 10880(SI)
+	PREFETCHT0 10944(SI)
+	PREFETCHT0 11008(SI)
+	PREFETCHT0 11072(SI)
+	PREFETCHT0 11136(SI)
+	PREFETCHT0 11200(SI)
+	BYTE       $0xc4
+	BYTE       $0xa2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x2b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	PREFETCHT0 11264(SI)
+	PREFETCHT0 11328(SI)
+	PREFETCHT0 11392(SI)
+	PREFETCHT0 11456(SI)
+	PREFETCHT0 11520(SI)
+	PREFETCHT0 11584(SI)
+	PREFETCHT0 11648(SI)
+	PREFETCHT0 11712(SI)
+	PREFETCHT0 11776(SI)
+	PREFETCHT0 11840(SI)
+	PREFETCHT0 11904(SI)
+	PREFETCHT0 11968(SI)
+	PREFETCHT0 12032(SI)
+	PREFETCHT0 12096(SI)
+	PREFETCHT0 12160(SI)
+	PREFETCHT0 12224(SI)
+	ADDQ       DX, BX
+	ADDQ       $0x00001800, SI
+	DECQ       DI
+	JNE        loop
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x44
+	BYTE       $0x08
+	BYTE       $0x00
+	SUBQ       $-128, R8
+	MOVQ       bPanel+48(FP), DI
+	ADDQ       DI, R12
+	DECQ       R10
+	JNE        panel
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x78
+	BYTE       $0x49
+	BYTE       $0xc0
+	VZEROUPPER
+	RET
+
 DATA amx_weave<>+0(SB)/2, $0x0000
 DATA amx_weave<>+2(SB)/2, $0x0010
 DATA amx_weave<>+4(SB)/2, $0x0001
@@ -1060,6 +2557,42 @@ DATA amx_last<>+48(SB)/8, $0x000000000000000e
 DATA amx_last<>+56(SB)/8, $0x000000000000000f
 GLOBL amx_last<>(SB), RODATA|NOPTR, $64
 
+DATA amx_half<>+0(SB)/4, $0x00008000
+DATA amx_half<>+4(SB)/4, $0x00008000
+DATA amx_half<>+8(SB)/4, $0x00008000
+DATA amx_half<>+12(SB)/4, $0x00008000
+DATA amx_half<>+16(SB)/4, $0x00008000
+DATA amx_half<>+20(SB)/4, $0x00008000
+DATA amx_half<>+24(SB)/4, $0x00008000
+DATA amx_half<>+28(SB)/4, $0x00008000
+DATA amx_half<>+32(SB)/4, $0x00008000
+DATA amx_half<>+36(SB)/4, $0x00008000
+DATA amx_half<>+40(SB)/4, $0x00008000
+DATA amx_half<>+44(SB)/4, $0x00008000
+DATA amx_half<>+48(SB)/4, $0x00008000
+DATA amx_half<>+52(SB)/4, $0x00008000
+DATA amx_half<>+56(SB)/4, $0x00008000
+DATA amx_half<>+60(SB)/4, $0x00008000
+GLOBL amx_half<>(SB), RODATA|NOPTR, $64
+
+DATA amx_upper<>+0(SB)/4, $0xffff0000
+DATA amx_upper<>+4(SB)/4, $0xffff0000
+DATA amx_upper<>+8(SB)/4, $0xffff0000
+DATA amx_upper<>+12(SB)/4, $0xffff0000
+DATA amx_upper<>+16(SB)/4, $0xffff0000
+DATA amx_upper<>+20(SB)/4, $0xffff0000
+DATA amx_upper<>+24(SB)/4, $0xffff0000
+DATA amx_upper<>+28(SB)/4, $0xffff0000
+DATA amx_upper<>+32(SB)/4, $0xffff0000
+DATA amx_upper<>+36(SB)/4, $0xffff0000
+DATA amx_upper<>+40(SB)/4, $0xffff0000
+DATA amx_upper<>+44(SB)/4, $0xffff0000
+DATA amx_upper<>+48(SB)/4, $0xffff0000
+DATA amx_upper<>+52(SB)/4, $0xffff0000
+DATA amx_upper<>+56(SB)/4, $0xffff0000
+DATA amx_upper<>+60(SB)/4, $0xffff0000
+GLOBL amx_upper<>(SB), RODATA|NOPTR, $64
+
 // func tileARoundAMX(kc int, src *float32, dst *uint16, step int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·tileARoundAMX(SB), NOSPLIT, $0-32
@@ -1078,8 +2611,8 @@ loop:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VMOVDQU16 Z0, (DX)
+	BYTE      $0xe0
+	VMOVDQU16 Z4, (DX)
 	SUBQ      $-128, BX
 	ADDQ      CX, DX
 	SUBQ      $0x20, AX
@@ -1099,8 +2632,106 @@ tail:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VMOVDQU16 Z0, (DX)
+	BYTE      $0xe0
+	VMOVDQU16 Z4, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileAPartsAMX(kc int, src *float32, dst *uint16, step int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·tileAPartsAMX(SB), NOSPLIT, $0-32
+	MOVQ kc+0(FP), AX
+	MOVQ src+8(FP), BX
+	MOVQ dst+16(FP), DX
+	MOVQ step+24(FP), CX
+	SUBQ $0x20, AX
+	JL   tail
+
+loop:
+	VMOVUPS   (BX), Z0
+	VMOVUPS   64(BX), Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, 1024(DX)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe0
+	VMOVDQU16 Z4, 2048(DX)
+	SUBQ      $-128, BX
+	ADDQ      CX, DX
+	SUBQ      $0x20, AX
+	JGE       loop
+
+tail:
+	ADDQ      $0x20, AX
+	JZ        done
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVD     DI, K1
+	KSHIFTRD  $0x10, K1, K2
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z 64(BX), K2, Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, 1024(DX)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe0
+	VMOVDQU16 Z4, 2048(DX)
 
 done:
 	VZEROUPPER
@@ -1466,198 +3097,198 @@ part:
 	VXORPS      Z15, Z15, Z15
 	VXORPS      Z17, Z17, Z17
 	CMPQ        AX, $0x00
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z16
 	ADDQ        CX, R8
 	CMPQ        AX, $0x01
-	JLE         lowodd0
+	JLE         part0odd0
 	VMOVDQU16.Z (R8), K1, Z17
 	ADDQ        CX, R8
 
-lowodd0:
+part0odd0:
 	VPUNPCKLWD  Z17, Z16, Z0
 	VXORPS      Z19, Z19, Z19
 	CMPQ        AX, $0x02
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z18
 	ADDQ        CX, R8
 	CMPQ        AX, $0x03
-	JLE         lowodd1
+	JLE         part0odd1
 	VMOVDQU16.Z (R8), K1, Z19
 	ADDQ        CX, R8
 
-lowodd1:
+part0odd1:
 	VPUNPCKLWD  Z19, Z18, Z1
 	VXORPS      Z21, Z21, Z21
 	CMPQ        AX, $0x04
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z20
 	ADDQ        CX, R8
 	CMPQ        AX, $0x05
-	JLE         lowodd2
+	JLE         part0odd2
 	VMOVDQU16.Z (R8), K1, Z21
 	ADDQ        CX, R8
 
-lowodd2:
+part0odd2:
 	VPUNPCKLWD  Z21, Z20, Z2
 	VXORPS      Z23, Z23, Z23
 	CMPQ        AX, $0x06
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z22
 	ADDQ        CX, R8
 	CMPQ        AX, $0x07
-	JLE         lowodd3
+	JLE         part0odd3
 	VMOVDQU16.Z (R8), K1, Z23
 	ADDQ        CX, R8
 
-lowodd3:
+part0odd3:
 	VPUNPCKLWD  Z23, Z22, Z3
 	VXORPS      Z17, Z17, Z17
 	CMPQ        AX, $0x08
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z16
 	ADDQ        CX, R8
 	CMPQ        AX, $0x09
-	JLE         lowodd4
+	JLE         part0odd4
 	VMOVDQU16.Z (R8), K1, Z17
 	ADDQ        CX, R8
 
-lowodd4:
+part0odd4:
 	VPUNPCKLWD  Z17, Z16, Z4
 	VXORPS      Z19, Z19, Z19
 	CMPQ        AX, $0x0a
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z18
 	ADDQ        CX, R8
 	CMPQ        AX, $0x0b
-	JLE         lowodd5
+	JLE         part0odd5
 	VMOVDQU16.Z (R8), K1, Z19
 	ADDQ        CX, R8
 
-lowodd5:
+part0odd5:
 	VPUNPCKLWD  Z19, Z18, Z5
 	VXORPS      Z21, Z21, Z21
 	CMPQ        AX, $0x0c
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z20
 	ADDQ        CX, R8
 	CMPQ        AX, $0x0d
-	JLE         lowodd6
+	JLE         part0odd6
 	VMOVDQU16.Z (R8), K1, Z21
 	ADDQ        CX, R8
 
-lowodd6:
+part0odd6:
 	VPUNPCKLWD  Z21, Z20, Z6
 	VXORPS      Z23, Z23, Z23
 	CMPQ        AX, $0x0e
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z22
 	ADDQ        CX, R8
 	CMPQ        AX, $0x0f
-	JLE         lowodd7
+	JLE         part0odd7
 	VMOVDQU16.Z (R8), K1, Z23
 	ADDQ        CX, R8
 
-lowodd7:
+part0odd7:
 	VPUNPCKLWD  Z23, Z22, Z7
 	VXORPS      Z17, Z17, Z17
 	CMPQ        AX, $0x10
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z16
 	ADDQ        CX, R8
 	CMPQ        AX, $0x11
-	JLE         lowodd8
+	JLE         part0odd8
 	VMOVDQU16.Z (R8), K1, Z17
 	ADDQ        CX, R8
 
-lowodd8:
+part0odd8:
 	VPUNPCKLWD  Z17, Z16, Z8
 	VXORPS      Z19, Z19, Z19
 	CMPQ        AX, $0x12
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z18
 	ADDQ        CX, R8
 	CMPQ        AX, $0x13
-	JLE         lowodd9
+	JLE         part0odd9
 	VMOVDQU16.Z (R8), K1, Z19
 	ADDQ        CX, R8
 
-lowodd9:
+part0odd9:
 	VPUNPCKLWD  Z19, Z18, Z9
 	VXORPS      Z21, Z21, Z21
 	CMPQ        AX, $0x14
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z20
 	ADDQ        CX, R8
 	CMPQ        AX, $0x15
-	JLE         lowodd10
+	JLE         part0odd10
 	VMOVDQU16.Z (R8), K1, Z21
 	ADDQ        CX, R8
 
-lowodd10:
+part0odd10:
 	VPUNPCKLWD  Z21, Z20, Z10
 	VXORPS      Z23, Z23, Z23
 	CMPQ        AX, $0x16
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z22
 	ADDQ        CX, R8
 	CMPQ        AX, $0x17
-	JLE         lowodd11
+	JLE         part0odd11
 	VMOVDQU16.Z (R8), K1, Z23
 	ADDQ        CX, R8
 
-lowodd11:
+part0odd11:
 	VPUNPCKLWD  Z23, Z22, Z11
 	VXORPS      Z17, Z17, Z17
 	CMPQ        AX, $0x18
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z16
 	ADDQ        CX, R8
 	CMPQ        AX, $0x19
-	JLE         lowodd12
+	JLE         part0odd12
 	VMOVDQU16.Z (R8), K1, Z17
 	ADDQ        CX, R8
 
-lowodd12:
+part0odd12:
 	VPUNPCKLWD  Z17, Z16, Z12
 	VXORPS      Z19, Z19, Z19
 	CMPQ        AX, $0x1a
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z18
 	ADDQ        CX, R8
 	CMPQ        AX, $0x1b
-	JLE         lowodd13
+	JLE         part0odd13
 	VMOVDQU16.Z (R8), K1, Z19
 	ADDQ        CX, R8
 
-lowodd13:
+part0odd13:
 	VPUNPCKLWD  Z19, Z18, Z13
 	VXORPS      Z21, Z21, Z21
 	CMPQ        AX, $0x1c
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z20
 	ADDQ        CX, R8
 	CMPQ        AX, $0x1d
-	JLE         lowodd14
+	JLE         part0odd14
 	VMOVDQU16.Z (R8), K1, Z21
 	ADDQ        CX, R8
 
-lowodd14:
+part0odd14:
 	VPUNPCKLWD  Z21, Z20, Z14
 	VXORPS      Z23, Z23, Z23
 	CMPQ        AX, $0x1e
-	JLE         lowloaded
+	JLE         part0loaded
 	VMOVDQU16.Z (R8), K1, Z22
 	ADDQ        CX, R8
 	CMPQ        AX, $0x1f
-	JLE         lowodd15
+	JLE         part0odd15
 	VMOVDQU16.Z (R8), K1, Z23
 	ADDQ        CX, R8
 
-lowodd15:
+part0odd15:
 	VPUNPCKLWD Z23, Z22, Z15
 
-lowloaded:
+part0loaded:
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -1698,106 +3329,106 @@ lowloaded:
 	VMOVUPS    Z0, (DX)
 	VSHUFF32X4 $0x88, Z19, Z18, Z0
 	CMPQ       SI, $0x08
-	JLE        lowafter8
+	JLE        part0after8
 	VMOVUPS    Z0, 512(DX)
 
-lowafter8:
+part0after8:
 	VSHUFF32X4 $0xdd, Z17, Z16, Z0
 	CMPQ       SI, $0x10
-	JLE        lowafter16
+	JLE        part0after16
 	VMOVUPS    Z0, 1024(DX)
 
-lowafter16:
+part0after16:
 	VSHUFF32X4 $0xdd, Z19, Z18, Z0
 	CMPQ       SI, $0x18
-	JLE        lowafter24
+	JLE        part0after24
 	VMOVUPS    Z0, 1536(DX)
 
-lowafter24:
+part0after24:
 	VSHUFF32X4 $0x88, Z5, Z1, Z20
 	VSHUFF32X4 $0x88, Z13, Z9, Z21
 	VSHUFF32X4 $0xdd, Z5, Z1, Z22
 	VSHUFF32X4 $0xdd, Z13, Z9, Z23
 	VSHUFF32X4 $0x88, Z21, Z20, Z1
 	CMPQ       SI, $0x01
-	JLE        lowafter1
+	JLE        part0after1
 	VMOVUPS    Z1, 64(DX)
 
-lowafter1:
+part0after1:
 	VSHUFF32X4 $0x88, Z23, Z22, Z1
 	CMPQ       SI, $0x09
-	JLE        lowafter9
+	JLE        part0after9
 	VMOVUPS    Z1, 576(DX)
 
-lowafter9:
+part0after9:
 	VSHUFF32X4 $0xdd, Z21, Z20, Z1
 	CMPQ       SI, $0x11
-	JLE        lowafter17
+	JLE        part0after17
 	VMOVUPS    Z1, 1088(DX)
 
-lowafter17:
+part0after17:
 	VSHUFF32X4 $0xdd, Z23, Z22, Z1
 	CMPQ       SI, $0x19
-	JLE        lowafter25
+	JLE        part0after25
 	VMOVUPS    Z1, 1600(DX)
 
-lowafter25:
+part0after25:
 	VSHUFF32X4 $0x88, Z6, Z2, Z24
 	VSHUFF32X4 $0x88, Z14, Z10, Z25
 	VSHUFF32X4 $0xdd, Z6, Z2, Z26
 	VSHUFF32X4 $0xdd, Z14, Z10, Z27
 	VSHUFF32X4 $0x88, Z25, Z24, Z2
 	CMPQ       SI, $0x02
-	JLE        lowafter2
+	JLE        part0after2
 	VMOVUPS    Z2, 128(DX)
 
-lowafter2:
+part0after2:
 	VSHUFF32X4 $0x88, Z27, Z26, Z2
 	CMPQ       SI, $0x0a
-	JLE        lowafter10
+	JLE        part0after10
 	VMOVUPS    Z2, 640(DX)
 
-lowafter10:
+part0after10:
 	VSHUFF32X4 $0xdd, Z25, Z24, Z2
 	CMPQ       SI, $0x12
-	JLE        lowafter18
+	JLE        part0after18
 	VMOVUPS    Z2, 1152(DX)
 
-lowafter18:
+part0after18:
 	VSHUFF32X4 $0xdd, Z27, Z26, Z2
 	CMPQ       SI, $0x1a
-	JLE        lowafter26
+	JLE        part0after26
 	VMOVUPS    Z2, 1664(DX)
 
-lowafter26:
+part0after26:
 	VSHUFF32X4 $0x88, Z7, Z3, Z28
 	VSHUFF32X4 $0x88, Z15, Z11, Z29
 	VSHUFF32X4 $0xdd, Z7, Z3, Z30
 	VSHUFF32X4 $0xdd, Z15, Z11, Z31
 	VSHUFF32X4 $0x88, Z29, Z28, Z3
 	CMPQ       SI, $0x03
-	JLE        lowafter3
+	JLE        part0after3
 	VMOVUPS    Z3, 192(DX)
 
-lowafter3:
+part0after3:
 	VSHUFF32X4 $0x88, Z31, Z30, Z3
 	CMPQ       SI, $0x0b
-	JLE        lowafter11
+	JLE        part0after11
 	VMOVUPS    Z3, 704(DX)
 
-lowafter11:
+part0after11:
 	VSHUFF32X4 $0xdd, Z29, Z28, Z3
 	CMPQ       SI, $0x13
-	JLE        lowafter19
+	JLE        part0after19
 	VMOVUPS    Z3, 1216(DX)
 
-lowafter19:
+part0after19:
 	VSHUFF32X4 $0xdd, Z31, Z30, Z3
 	CMPQ       SI, $0x1b
-	JLE        lowafter27
+	JLE        part0after27
 	VMOVUPS    Z3, 1728(DX)
 
-lowafter27:
+part0after27:
 	MOVQ        BX, R8
 	VXORPS      Z0, Z0, Z0
 	VXORPS      Z1, Z1, Z1
@@ -2156,6 +3787,533 @@ highafter31:
 	VZEROUPPER
 	RET
 
+// func tileBColsAMX(kc int, src *uint16, ld int, lines int, dst *uint32)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
+TEXT ·tileBColsAMX(SB), NOSPLIT, $0-40
+	MOVQ kc+0(FP), AX
+	MOVQ src+8(FP), BX
+	MOVQ ld+16(FP), CX
+	MOVQ lines+24(FP), SI
+	MOVQ dst+32(FP), DX
+	XORQ R9, R9
+	SUBQ $0x20, AX
+	JL   tail
+
+loop:
+	MOVQ       BX, R8
+	VMOVDQU16  (R8), Z0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z1
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z3
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z4
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z5
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z6
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z7
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z8
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z9
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z10
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z11
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z12
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z13
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z14
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVDQU16  (R8), Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, (DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 512(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 1024(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 1536(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 128(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 640(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 1152(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 1664(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 256(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 768(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 1280(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 1792(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 384(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 896(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 1408(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 1920(DX)
+	ADDQ       $+64, BX
+	ADDQ       $0x00000800, DX
+	SUBQ       $0x20, AX
+	JGE        loop
+
+tail:
+	ADDQ        $0x20, AX
+	JZ          done
+	MOVQ        $-1, DI
+	BZHIQ       AX, DI, DI
+	KMOVD       DI, K1
+	MOVQ        BX, R8
+	VMOVDQU16.Z (R8), K1, Z0
+	MOVQ        CX, DI
+	CMPQ        SI, $0x01
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z1
+	MOVQ        CX, DI
+	CMPQ        SI, $0x02
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z2
+	MOVQ        CX, DI
+	CMPQ        SI, $0x03
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z3
+	MOVQ        CX, DI
+	CMPQ        SI, $0x04
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z4
+	MOVQ        CX, DI
+	CMPQ        SI, $0x05
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z5
+	MOVQ        CX, DI
+	CMPQ        SI, $0x06
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z6
+	MOVQ        CX, DI
+	CMPQ        SI, $0x07
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z7
+	MOVQ        CX, DI
+	CMPQ        SI, $0x08
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z8
+	MOVQ        CX, DI
+	CMPQ        SI, $0x09
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z9
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0a
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z10
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0b
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z11
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0c
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z12
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0d
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z13
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0e
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z14
+	MOVQ        CX, DI
+	CMPQ        SI, $0x0f
+	CMOVQLE     R9, DI
+	ADDQ        DI, R8
+	VMOVDQU16.Z (R8), K1, Z15
+	VUNPCKLPS   Z1, Z0, Z16
+	VUNPCKHPS   Z1, Z0, Z17
+	VUNPCKLPS   Z3, Z2, Z18
+	VUNPCKHPS   Z3, Z2, Z19
+	VUNPCKLPS   Z5, Z4, Z20
+	VUNPCKHPS   Z5, Z4, Z21
+	VUNPCKLPS   Z7, Z6, Z22
+	VUNPCKHPS   Z7, Z6, Z23
+	VUNPCKLPS   Z9, Z8, Z24
+	VUNPCKHPS   Z9, Z8, Z25
+	VUNPCKLPS   Z11, Z10, Z26
+	VUNPCKHPS   Z11, Z10, Z27
+	VUNPCKLPS   Z13, Z12, Z28
+	VUNPCKHPS   Z13, Z12, Z29
+	VUNPCKLPS   Z15, Z14, Z30
+	VUNPCKHPS   Z15, Z14, Z31
+	VUNPCKLPD   Z18, Z16, Z0
+	VUNPCKHPD   Z18, Z16, Z1
+	VUNPCKLPD   Z19, Z17, Z2
+	VUNPCKHPD   Z19, Z17, Z3
+	VUNPCKLPD   Z22, Z20, Z4
+	VUNPCKHPD   Z22, Z20, Z5
+	VUNPCKLPD   Z23, Z21, Z6
+	VUNPCKHPD   Z23, Z21, Z7
+	VUNPCKLPD   Z26, Z24, Z8
+	VUNPCKHPD   Z26, Z24, Z9
+	VUNPCKLPD   Z27, Z25, Z10
+	VUNPCKHPD   Z27, Z25, Z11
+	VUNPCKLPD   Z30, Z28, Z12
+	VUNPCKHPD   Z30, Z28, Z13
+	VUNPCKLPD   Z31, Z29, Z14
+	VUNPCKHPD   Z31, Z29, Z15
+	VSHUFF32X4  $0x88, Z4, Z0, Z16
+	VSHUFF32X4  $0x88, Z12, Z8, Z17
+	VSHUFF32X4  $0xdd, Z4, Z0, Z18
+	VSHUFF32X4  $0xdd, Z12, Z8, Z19
+	VSHUFF32X4  $0x88, Z17, Z16, Z0
+	VMOVUPS     Z0, (DX)
+	VSHUFF32X4  $0x88, Z19, Z18, Z0
+	VMOVUPS     Z0, 512(DX)
+	VSHUFF32X4  $0xdd, Z17, Z16, Z0
+	VMOVUPS     Z0, 1024(DX)
+	VSHUFF32X4  $0xdd, Z19, Z18, Z0
+	VMOVUPS     Z0, 1536(DX)
+	VSHUFF32X4  $0x88, Z5, Z1, Z20
+	VSHUFF32X4  $0x88, Z13, Z9, Z21
+	VSHUFF32X4  $0xdd, Z5, Z1, Z22
+	VSHUFF32X4  $0xdd, Z13, Z9, Z23
+	VSHUFF32X4  $0x88, Z21, Z20, Z1
+	VMOVUPS     Z1, 128(DX)
+	VSHUFF32X4  $0x88, Z23, Z22, Z1
+	VMOVUPS     Z1, 640(DX)
+	VSHUFF32X4  $0xdd, Z21, Z20, Z1
+	VMOVUPS     Z1, 1152(DX)
+	VSHUFF32X4  $0xdd, Z23, Z22, Z1
+	VMOVUPS     Z1, 1664(DX)
+	VSHUFF32X4  $0x88, Z6, Z2, Z24
+	VSHUFF32X4  $0x88, Z14, Z10, Z25
+	VSHUFF32X4  $0xdd, Z6, Z2, Z26
+	VSHUFF32X4  $0xdd, Z14, Z10, Z27
+	VSHUFF32X4  $0x88, Z25, Z24, Z2
+	VMOVUPS     Z2, 256(DX)
+	VSHUFF32X4  $0x88, Z27, Z26, Z2
+	VMOVUPS     Z2, 768(DX)
+	VSHUFF32X4  $0xdd, Z25, Z24, Z2
+	VMOVUPS     Z2, 1280(DX)
+	VSHUFF32X4  $0xdd, Z27, Z26, Z2
+	VMOVUPS     Z2, 1792(DX)
+	VSHUFF32X4  $0x88, Z7, Z3, Z28
+	VSHUFF32X4  $0x88, Z15, Z11, Z29
+	VSHUFF32X4  $0xdd, Z7, Z3, Z30
+	VSHUFF32X4  $0xdd, Z15, Z11, Z31
+	VSHUFF32X4  $0x88, Z29, Z28, Z3
+	VMOVUPS     Z3, 384(DX)
+	VSHUFF32X4  $0x88, Z31, Z30, Z3
+	VMOVUPS     Z3, 896(DX)
+	VSHUFF32X4  $0xdd, Z29, Z28, Z3
+	VMOVUPS     Z3, 1408(DX)
+	VSHUFF32X4  $0xdd, Z31, Z30, Z3
+	VMOVUPS     Z3, 1920(DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileBRowsAMX(kc int, src *uint16, ld int, cols int, dst *uint32)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
+TEXT ·tileBRowsAMX(SB), NOSPLIT, $0-40
+	MOVQ     kc+0(FP), AX
+	MOVQ     src+8(FP), BX
+	MOVQ     ld+16(FP), CX
+	MOVQ     dst+32(FP), R8
+	MOVQ     cols+24(FP), SI
+	MOVQ     $-1, DI
+	BZHIQ    SI, DI, DI
+	KMOVW    DI, K1
+	SHRQ     $0x10, DI
+	KMOVW    DI, K2
+	KSHIFTLD $0x10, K2, K2
+	KORD     K1, K2, K1
+	VMOVUPS  amx_weave<>+0(SB), Z31
+	VMOVUPS  amx_first<>+0(SB), Z30
+	VMOVUPS  amx_last<>+0(SB), Z29
+	SUBQ     $0x02, AX
+	JL       odd
+
+loop:
+	LEAQ        (BX)(CX*1), DI
+	VMOVDQU16.Z (BX), K1, Z0
+	VMOVDQU16.Z (DI), K1, Z1
+	VPUNPCKLWD  Z1, Z0, Z2
+	VPUNPCKHWD  Z1, Z0, Z3
+	VMOVAPS     Z30, Z4
+	VMOVAPS     Z29, Z5
+	VPERMI2Q    Z3, Z2, Z4
+	VPERMI2Q    Z3, Z2, Z5
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	ADDQ        $0x00000080, R8
+	LEAQ        (BX)(CX*2), BX
+	SUBQ        $0x02, AX
+	JGE         loop
+
+odd:
+	CMPQ        AX, $-1
+	JNE         done
+	VMOVDQU16.Z (BX), K1, Z0
+	VXORPS      Z1, Z1, Z1
+	VPUNPCKLWD  Z1, Z0, Z2
+	VPUNPCKHWD  Z1, Z0, Z3
+	VMOVAPS     Z30, Z4
+	VMOVAPS     Z29, Z5
+	VPERMI2Q    Z3, Z2, Z4
+	VPERMI2Q    Z3, Z2, Z5
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	ADDQ        $0x00000080, R8
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileBRows4AMX(kc int, src *uint16, ld int, dst *uint32, stride int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, MMX+
+TEXT ·tileBRows4AMX(SB), NOSPLIT, $0-40
+	MOVQ    kc+0(FP), AX
+	MOVQ    src+8(FP), BX
+	MOVQ    ld+16(FP), CX
+	MOVQ    dst+24(FP), R8
+	MOVQ    stride+32(FP), SI
+	LEAQ    (R8)(SI*1), R9
+	LEAQ    (R9)(SI*1), R10
+	LEAQ    (R10)(SI*1), R11
+	VMOVUPS amx_weave<>+0(SB), Z31
+	VMOVUPS amx_first<>+0(SB), Z30
+	VMOVUPS amx_last<>+0(SB), Z29
+	SUBQ    $0x02, AX
+	JL      odd
+
+loop:
+	LEAQ       (BX)(CX*1), DI
+	VMOVDQU16  (BX), Z0
+	VMOVDQU16  (DI), Z1
+	VPUNPCKLWD Z1, Z0, Z2
+	VPUNPCKHWD Z1, Z0, Z3
+	VMOVAPS    Z30, Z4
+	VMOVAPS    Z29, Z5
+	VPERMI2Q   Z3, Z2, Z4
+	VPERMI2Q   Z3, Z2, Z5
+	VMOVUPS    Z4, (R8)
+	VMOVUPS    Z5, 64(R8)
+	ADDQ       $0x00000080, R8
+	PREFETCHT0 (BX)(CX*8)
+	PREFETCHT0 (DI)(CX*8)
+	VMOVDQU16  64(BX), Z7
+	VMOVDQU16  64(DI), Z8
+	VPUNPCKLWD Z8, Z7, Z9
+	VPUNPCKHWD Z8, Z7, Z10
+	VMOVAPS    Z30, Z11
+	VMOVAPS    Z29, Z12
+	VPERMI2Q   Z10, Z9, Z11
+	VPERMI2Q   Z10, Z9, Z12
+	VMOVUPS    Z11, (R9)
+	VMOVUPS    Z12, 64(R9)
+	ADDQ       $0x00000080, R9
+	PREFETCHT0 64(BX)(CX*8)
+	PREFETCHT0 64(DI)(CX*8)
+	VMOVDQU16  128(BX), Z14
+	VMOVDQU16  128(DI), Z15
+	VPUNPCKLWD Z15, Z14, Z16
+	VPUNPCKHWD Z15, Z14, Z17
+	VMOVAPS    Z30, Z18
+	VMOVAPS    Z29, Z19
+	VPERMI2Q   Z17, Z16, Z18
+	VPERMI2Q   Z17, Z16, Z19
+	VMOVUPS    Z18, (R10)
+	VMOVUPS    Z19, 64(R10)
+	ADDQ       $0x00000080, R10
+	PREFETCHT0 128(BX)(CX*8)
+	PREFETCHT0 128(DI)(CX*8)
+	VMOVDQU16  192(BX), Z21
+	VMOVDQU16  192(DI), Z22
+	VPUNPCKLWD Z22, Z21, Z23
+	VPUNPCKHWD Z22, Z21, Z24
+	VMOVAPS    Z30, Z25
+	VMOVAPS    Z29, Z26
+	VPERMI2Q   Z24, Z23, Z25
+	VPERMI2Q   Z24, Z23, Z26
+	VMOVUPS    Z25, (R11)
+	VMOVUPS    Z26, 64(R11)
+	ADDQ       $0x00000080, R11
+	PREFETCHT0 192(BX)(CX*8)
+	PREFETCHT0 192(DI)(CX*8)
+	LEAQ       (BX)(CX*2), BX
+	SUBQ       $0x02, AX
+	JGE        loop
+
+odd:
+	CMPQ       AX, $-1
+	JNE        done
+	VMOVDQU16  (BX), Z0
+	VXORPS     Z1, Z1, Z1
+	VPUNPCKLWD Z1, Z0, Z2
+	VPUNPCKHWD Z1, Z0, Z3
+	VMOVAPS    Z30, Z4
+	VMOVAPS    Z29, Z5
+	VPERMI2Q   Z3, Z2, Z4
+	VPERMI2Q   Z3, Z2, Z5
+	VMOVUPS    Z4, (R8)
+	VMOVUPS    Z5, 64(R8)
+	ADDQ       $0x00000080, R8
+	VMOVDQU16  64(BX), Z7
+	VXORPS     Z8, Z8, Z8
+	VPUNPCKLWD Z8, Z7, Z9
+	VPUNPCKHWD Z8, Z7, Z10
+	VMOVAPS    Z30, Z11
+	VMOVAPS    Z29, Z12
+	VPERMI2Q   Z10, Z9, Z11
+	VPERMI2Q   Z10, Z9, Z12
+	VMOVUPS    Z11, (R9)
+	VMOVUPS    Z12, 64(R9)
+	ADDQ       $0x00000080, R9
+	VMOVDQU16  128(BX), Z14
+	VXORPS     Z15, Z15, Z15
+	VPUNPCKLWD Z15, Z14, Z16
+	VPUNPCKHWD Z15, Z14, Z17
+	VMOVAPS    Z30, Z18
+	VMOVAPS    Z29, Z19
+	VPERMI2Q   Z17, Z16, Z18
+	VPERMI2Q   Z17, Z16, Z19
+	VMOVUPS    Z18, (R10)
+	VMOVUPS    Z19, 64(R10)
+	ADDQ       $0x00000080, R10
+	VMOVDQU16  192(BX), Z21
+	VXORPS     Z22, Z22, Z22
+	VPUNPCKLWD Z22, Z21, Z23
+	VPUNPCKHWD Z22, Z21, Z24
+	VMOVAPS    Z30, Z25
+	VMOVAPS    Z29, Z26
+	VPERMI2Q   Z24, Z23, Z25
+	VPERMI2Q   Z24, Z23, Z26
+	VMOVUPS    Z25, (R11)
+	VMOVUPS    Z26, 64(R11)
+	ADDQ       $0x00000080, R11
+
+done:
+	VZEROUPPER
+	RET
+
 // func tileAColsRoundAMX(kc int, src *float32, ld int, rows int, dst *uint16)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·tileAColsRoundAMX(SB), NOSPLIT, $0-40
@@ -2453,15 +4611,15 @@ part:
 	VXORPS    Z15, Z15, Z15
 	VXORPS    Z17, Z17, Z17
 	CMPQ      AX, $0x00
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z16
 	ADDQ      CX, R8
 	CMPQ      AX, $0x01
-	JLE       lowodd0
+	JLE       part0odd0
 	VMOVUPS.Z (R8), K1, Z17
 	ADDQ      CX, R8
 
-lowodd0:
+part0odd0:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x77
@@ -2471,15 +4629,15 @@ lowodd0:
 	VPERMW    Z16, Z31, Z0
 	VXORPS    Z19, Z19, Z19
 	CMPQ      AX, $0x02
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z18
 	ADDQ      CX, R8
 	CMPQ      AX, $0x03
-	JLE       lowodd1
+	JLE       part0odd1
 	VMOVUPS.Z (R8), K1, Z19
 	ADDQ      CX, R8
 
-lowodd1:
+part0odd1:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x67
@@ -2489,15 +4647,15 @@ lowodd1:
 	VPERMW    Z18, Z31, Z1
 	VXORPS    Z21, Z21, Z21
 	CMPQ      AX, $0x04
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z20
 	ADDQ      CX, R8
 	CMPQ      AX, $0x05
-	JLE       lowodd2
+	JLE       part0odd2
 	VMOVUPS.Z (R8), K1, Z21
 	ADDQ      CX, R8
 
-lowodd2:
+part0odd2:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x57
@@ -2507,15 +4665,15 @@ lowodd2:
 	VPERMW    Z20, Z31, Z2
 	VXORPS    Z23, Z23, Z23
 	CMPQ      AX, $0x06
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z22
 	ADDQ      CX, R8
 	CMPQ      AX, $0x07
-	JLE       lowodd3
+	JLE       part0odd3
 	VMOVUPS.Z (R8), K1, Z23
 	ADDQ      CX, R8
 
-lowodd3:
+part0odd3:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x47
@@ -2525,15 +4683,15 @@ lowodd3:
 	VPERMW    Z22, Z31, Z3
 	VXORPS    Z17, Z17, Z17
 	CMPQ      AX, $0x08
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z16
 	ADDQ      CX, R8
 	CMPQ      AX, $0x09
-	JLE       lowodd4
+	JLE       part0odd4
 	VMOVUPS.Z (R8), K1, Z17
 	ADDQ      CX, R8
 
-lowodd4:
+part0odd4:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x77
@@ -2543,15 +4701,15 @@ lowodd4:
 	VPERMW    Z16, Z31, Z4
 	VXORPS    Z19, Z19, Z19
 	CMPQ      AX, $0x0a
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z18
 	ADDQ      CX, R8
 	CMPQ      AX, $0x0b
-	JLE       lowodd5
+	JLE       part0odd5
 	VMOVUPS.Z (R8), K1, Z19
 	ADDQ      CX, R8
 
-lowodd5:
+part0odd5:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x67
@@ -2561,15 +4719,15 @@ lowodd5:
 	VPERMW    Z18, Z31, Z5
 	VXORPS    Z21, Z21, Z21
 	CMPQ      AX, $0x0c
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z20
 	ADDQ      CX, R8
 	CMPQ      AX, $0x0d
-	JLE       lowodd6
+	JLE       part0odd6
 	VMOVUPS.Z (R8), K1, Z21
 	ADDQ      CX, R8
 
-lowodd6:
+part0odd6:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x57
@@ -2579,15 +4737,15 @@ lowodd6:
 	VPERMW    Z20, Z31, Z6
 	VXORPS    Z23, Z23, Z23
 	CMPQ      AX, $0x0e
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z22
 	ADDQ      CX, R8
 	CMPQ      AX, $0x0f
-	JLE       lowodd7
+	JLE       part0odd7
 	VMOVUPS.Z (R8), K1, Z23
 	ADDQ      CX, R8
 
-lowodd7:
+part0odd7:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x47
@@ -2597,15 +4755,15 @@ lowodd7:
 	VPERMW    Z22, Z31, Z7
 	VXORPS    Z17, Z17, Z17
 	CMPQ      AX, $0x10
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z16
 	ADDQ      CX, R8
 	CMPQ      AX, $0x11
-	JLE       lowodd8
+	JLE       part0odd8
 	VMOVUPS.Z (R8), K1, Z17
 	ADDQ      CX, R8
 
-lowodd8:
+part0odd8:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x77
@@ -2615,15 +4773,15 @@ lowodd8:
 	VPERMW    Z16, Z31, Z8
 	VXORPS    Z19, Z19, Z19
 	CMPQ      AX, $0x12
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z18
 	ADDQ      CX, R8
 	CMPQ      AX, $0x13
-	JLE       lowodd9
+	JLE       part0odd9
 	VMOVUPS.Z (R8), K1, Z19
 	ADDQ      CX, R8
 
-lowodd9:
+part0odd9:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x67
@@ -2633,15 +4791,15 @@ lowodd9:
 	VPERMW    Z18, Z31, Z9
 	VXORPS    Z21, Z21, Z21
 	CMPQ      AX, $0x14
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z20
 	ADDQ      CX, R8
 	CMPQ      AX, $0x15
-	JLE       lowodd10
+	JLE       part0odd10
 	VMOVUPS.Z (R8), K1, Z21
 	ADDQ      CX, R8
 
-lowodd10:
+part0odd10:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x57
@@ -2651,15 +4809,15 @@ lowodd10:
 	VPERMW    Z20, Z31, Z10
 	VXORPS    Z23, Z23, Z23
 	CMPQ      AX, $0x16
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z22
 	ADDQ      CX, R8
 	CMPQ      AX, $0x17
-	JLE       lowodd11
+	JLE       part0odd11
 	VMOVUPS.Z (R8), K1, Z23
 	ADDQ      CX, R8
 
-lowodd11:
+part0odd11:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x47
@@ -2669,15 +4827,15 @@ lowodd11:
 	VPERMW    Z22, Z31, Z11
 	VXORPS    Z17, Z17, Z17
 	CMPQ      AX, $0x18
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z16
 	ADDQ      CX, R8
 	CMPQ      AX, $0x19
-	JLE       lowodd12
+	JLE       part0odd12
 	VMOVUPS.Z (R8), K1, Z17
 	ADDQ      CX, R8
 
-lowodd12:
+part0odd12:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x77
@@ -2687,15 +4845,15 @@ lowodd12:
 	VPERMW    Z16, Z31, Z12
 	VXORPS    Z19, Z19, Z19
 	CMPQ      AX, $0x1a
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z18
 	ADDQ      CX, R8
 	CMPQ      AX, $0x1b
-	JLE       lowodd13
+	JLE       part0odd13
 	VMOVUPS.Z (R8), K1, Z19
 	ADDQ      CX, R8
 
-lowodd13:
+part0odd13:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x67
@@ -2705,15 +4863,15 @@ lowodd13:
 	VPERMW    Z18, Z31, Z13
 	VXORPS    Z21, Z21, Z21
 	CMPQ      AX, $0x1c
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z20
 	ADDQ      CX, R8
 	CMPQ      AX, $0x1d
-	JLE       lowodd14
+	JLE       part0odd14
 	VMOVUPS.Z (R8), K1, Z21
 	ADDQ      CX, R8
 
-lowodd14:
+part0odd14:
 	BYTE      $0x62
 	BYTE      $0xa2
 	BYTE      $0x57
@@ -2723,15 +4881,15 @@ lowodd14:
 	VPERMW    Z20, Z31, Z14
 	VXORPS    Z23, Z23, Z23
 	CMPQ      AX, $0x1e
-	JLE       lowloaded
+	JLE       part0loaded
 	VMOVUPS.Z (R8), K1, Z22
 	ADDQ      CX, R8
 	CMPQ      AX, $0x1f
-	JLE       lowodd15
+	JLE       part0odd15
 	VMOVUPS.Z (R8), K1, Z23
 	ADDQ      CX, R8
 
-lowodd15:
+part0odd15:
 	BYTE   $0x62
 	BYTE   $0xa2
 	BYTE   $0x47
@@ -2740,7 +4898,7 @@ lowodd15:
 	BYTE   $0xf6
 	VPERMW Z22, Z31, Z15
 
-lowloaded:
+part0loaded:
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -2781,449 +4939,106 @@ lowloaded:
 	VMOVUPS    Z0, (DX)
 	VSHUFF32X4 $0x88, Z19, Z18, Z0
 	CMPQ       SI, $0x04
-	JLE        lowafter4
+	JLE        part0after4
 	VMOVUPS    Z0, 256(DX)
 
-lowafter4:
+part0after4:
 	VSHUFF32X4 $0xdd, Z17, Z16, Z0
 	CMPQ       SI, $0x08
-	JLE        lowafter8
+	JLE        part0after8
 	VMOVUPS    Z0, 512(DX)
 
-lowafter8:
+part0after8:
 	VSHUFF32X4 $0xdd, Z19, Z18, Z0
 	CMPQ       SI, $0x0c
-	JLE        lowafter12
+	JLE        part0after12
 	VMOVUPS    Z0, 768(DX)
 
-lowafter12:
+part0after12:
 	VSHUFF32X4 $0x88, Z5, Z1, Z20
 	VSHUFF32X4 $0x88, Z13, Z9, Z21
 	VSHUFF32X4 $0xdd, Z5, Z1, Z22
 	VSHUFF32X4 $0xdd, Z13, Z9, Z23
 	VSHUFF32X4 $0x88, Z21, Z20, Z1
 	CMPQ       SI, $0x01
-	JLE        lowafter1
+	JLE        part0after1
 	VMOVUPS    Z1, 64(DX)
 
-lowafter1:
+part0after1:
 	VSHUFF32X4 $0x88, Z23, Z22, Z1
 	CMPQ       SI, $0x05
-	JLE        lowafter5
+	JLE        part0after5
 	VMOVUPS    Z1, 320(DX)
 
-lowafter5:
+part0after5:
 	VSHUFF32X4 $0xdd, Z21, Z20, Z1
 	CMPQ       SI, $0x09
-	JLE        lowafter9
+	JLE        part0after9
 	VMOVUPS    Z1, 576(DX)
 
-lowafter9:
+part0after9:
 	VSHUFF32X4 $0xdd, Z23, Z22, Z1
 	CMPQ       SI, $0x0d
-	JLE        lowafter13
+	JLE        part0after13
 	VMOVUPS    Z1, 832(DX)
 
-lowafter13:
+part0after13:
 	VSHUFF32X4 $0x88, Z6, Z2, Z24
 	VSHUFF32X4 $0x88, Z14, Z10, Z25
 	VSHUFF32X4 $0xdd, Z6, Z2, Z26
 	VSHUFF32X4 $0xdd, Z14, Z10, Z27
 	VSHUFF32X4 $0x88, Z25, Z24, Z2
 	CMPQ       SI, $0x02
-	JLE        lowafter2
+	JLE        part0after2
 	VMOVUPS    Z2, 128(DX)
 
-lowafter2:
+part0after2:
 	VSHUFF32X4 $0x88, Z27, Z26, Z2
 	CMPQ       SI, $0x06
-	JLE        lowafter6
+	JLE        part0after6
 	VMOVUPS    Z2, 384(DX)
 
-lowafter6:
+part0after6:
 	VSHUFF32X4 $0xdd, Z25, Z24, Z2
 	CMPQ       SI, $0x0a
-	JLE        lowafter10
+	JLE        part0after10
 	VMOVUPS    Z2, 640(DX)
 
-lowafter10:
+part0after10:
 	VSHUFF32X4 $0xdd, Z27, Z26, Z2
 	CMPQ       SI, $0x0e
-	JLE        lowafter14
+	JLE        part0after14
 	VMOVUPS    Z2, 896(DX)
 
-lowafter14:
+part0after14:
 	VSHUFF32X4 $0x88, Z7, Z3, Z28
 	VSHUFF32X4 $0x88, Z15, Z11, Z29
 	VSHUFF32X4 $0xdd, Z7, Z3, Z30
 	VSHUFF32X4 $0xdd, Z15, Z11, Z31
 	VSHUFF32X4 $0x88, Z29, Z28, Z3
 	CMPQ       SI, $0x03
-	JLE        lowafter3
+	JLE        part0after3
 	VMOVUPS    Z3, 192(DX)
 
-lowafter3:
+part0after3:
 	VSHUFF32X4 $0x88, Z31, Z30, Z3
 	CMPQ       SI, $0x07
-	JLE        lowafter7
+	JLE        part0after7
 	VMOVUPS    Z3, 448(DX)
 
-lowafter7:
+part0after7:
 	VSHUFF32X4 $0xdd, Z29, Z28, Z3
 	CMPQ       SI, $0x0b
-	JLE        lowafter11
+	JLE        part0after11
 	VMOVUPS    Z3, 704(DX)
 
-lowafter11:
+part0after11:
 	VSHUFF32X4 $0xdd, Z31, Z30, Z3
 	CMPQ       SI, $0x0f
-	JLE        lowafter15
+	JLE        part0after15
 	VMOVUPS    Z3, 960(DX)
 
-lowafter15:
-	VZEROUPPER
-	RET
-
-// func tileBColsAMX(kc int, src *uint16, ld int, lines int, dst *uint32)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
-TEXT ·tileBColsAMX(SB), NOSPLIT, $0-40
-	MOVQ kc+0(FP), AX
-	MOVQ src+8(FP), BX
-	MOVQ ld+16(FP), CX
-	MOVQ lines+24(FP), SI
-	MOVQ dst+32(FP), DX
-	XORQ R9, R9
-	SUBQ $0x20, AX
-	JL   tail
-
-loop:
-	MOVQ       BX, R8
-	VMOVDQU16  (R8), Z0
-	MOVQ       CX, DI
-	CMPQ       SI, $0x01
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z1
-	MOVQ       CX, DI
-	CMPQ       SI, $0x02
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z2
-	MOVQ       CX, DI
-	CMPQ       SI, $0x03
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z3
-	MOVQ       CX, DI
-	CMPQ       SI, $0x04
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z4
-	MOVQ       CX, DI
-	CMPQ       SI, $0x05
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z5
-	MOVQ       CX, DI
-	CMPQ       SI, $0x06
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z6
-	MOVQ       CX, DI
-	CMPQ       SI, $0x07
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z7
-	MOVQ       CX, DI
-	CMPQ       SI, $0x08
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z8
-	MOVQ       CX, DI
-	CMPQ       SI, $0x09
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z9
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0a
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z10
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0b
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z11
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0c
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z12
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0d
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z13
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0e
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z14
-	MOVQ       CX, DI
-	CMPQ       SI, $0x0f
-	CMOVQLE    R9, DI
-	ADDQ       DI, R8
-	VMOVDQU16  (R8), Z15
-	VUNPCKLPS  Z1, Z0, Z16
-	VUNPCKHPS  Z1, Z0, Z17
-	VUNPCKLPS  Z3, Z2, Z18
-	VUNPCKHPS  Z3, Z2, Z19
-	VUNPCKLPS  Z5, Z4, Z20
-	VUNPCKHPS  Z5, Z4, Z21
-	VUNPCKLPS  Z7, Z6, Z22
-	VUNPCKHPS  Z7, Z6, Z23
-	VUNPCKLPS  Z9, Z8, Z24
-	VUNPCKHPS  Z9, Z8, Z25
-	VUNPCKLPS  Z11, Z10, Z26
-	VUNPCKHPS  Z11, Z10, Z27
-	VUNPCKLPS  Z13, Z12, Z28
-	VUNPCKHPS  Z13, Z12, Z29
-	VUNPCKLPS  Z15, Z14, Z30
-	VUNPCKHPS  Z15, Z14, Z31
-	VUNPCKLPD  Z18, Z16, Z0
-	VUNPCKHPD  Z18, Z16, Z1
-	VUNPCKLPD  Z19, Z17, Z2
-	VUNPCKHPD  Z19, Z17, Z3
-	VUNPCKLPD  Z22, Z20, Z4
-	VUNPCKHPD  Z22, Z20, Z5
-	VUNPCKLPD  Z23, Z21, Z6
-	VUNPCKHPD  Z23, Z21, Z7
-	VUNPCKLPD  Z26, Z24, Z8
-	VUNPCKHPD  Z26, Z24, Z9
-	VUNPCKLPD  Z27, Z25, Z10
-	VUNPCKHPD  Z27, Z25, Z11
-	VUNPCKLPD  Z30, Z28, Z12
-	VUNPCKHPD  Z30, Z28, Z13
-	VUNPCKLPD  Z31, Z29, Z14
-	VUNPCKHPD  Z31, Z29, Z15
-	VSHUFF32X4 $0x88, Z4, Z0, Z16
-	VSHUFF32X4 $0x88, Z12, Z8, Z17
-	VSHUFF32X4 $0xdd, Z4, Z0, Z18
-	VSHUFF32X4 $0xdd, Z12, Z8, Z19
-	VSHUFF32X4 $0x88, Z17, Z16, Z0
-	VMOVUPS    Z0, (DX)
-	VSHUFF32X4 $0x88, Z19, Z18, Z0
-	VMOVUPS    Z0, 512(DX)
-	VSHUFF32X4 $0xdd, Z17, Z16, Z0
-	VMOVUPS    Z0, 1024(DX)
-	VSHUFF32X4 $0xdd, Z19, Z18, Z0
-	VMOVUPS    Z0, 1536(DX)
-	VSHUFF32X4 $0x88, Z5, Z1, Z20
-	VSHUFF32X4 $0x88, Z13, Z9, Z21
-	VSHUFF32X4 $0xdd, Z5, Z1, Z22
-	VSHUFF32X4 $0xdd, Z13, Z9, Z23
-	VSHUFF32X4 $0x88, Z21, Z20, Z1
-	VMOVUPS    Z1, 128(DX)
-	VSHUFF32X4 $0x88, Z23, Z22, Z1
-	VMOVUPS    Z1, 640(DX)
-	VSHUFF32X4 $0xdd, Z21, Z20, Z1
-	VMOVUPS    Z1, 1152(DX)
-	VSHUFF32X4 $0xdd, Z23, Z22, Z1
-	VMOVUPS    Z1, 1664(DX)
-	VSHUFF32X4 $0x88, Z6, Z2, Z24
-	VSHUFF32X4 $0x88, Z14, Z10, Z25
-	VSHUFF32X4 $0xdd, Z6, Z2, Z26
-	VSHUFF32X4 $0xdd, Z14, Z10, Z27
-	VSHUFF32X4 $0x88, Z25, Z24, Z2
-	VMOVUPS    Z2, 256(DX)
-	VSHUFF32X4 $0x88, Z27, Z26, Z2
-	VMOVUPS    Z2, 768(DX)
-	VSHUFF32X4 $0xdd, Z25, Z24, Z2
-	VMOVUPS    Z2, 1280(DX)
-	VSHUFF32X4 $0xdd, Z27, Z26, Z2
-	VMOVUPS    Z2, 1792(DX)
-	VSHUFF32X4 $0x88, Z7, Z3, Z28
-	VSHUFF32X4 $0x88, Z15, Z11, Z29
-	VSHUFF32X4 $0xdd, Z7, Z3, Z30
-	VSHUFF32X4 $0xdd, Z15, Z11, Z31
-	VSHUFF32X4 $0x88, Z29, Z28, Z3
-	VMOVUPS    Z3, 384(DX)
-	VSHUFF32X4 $0x88, Z31, Z30, Z3
-	VMOVUPS    Z3, 896(DX)
-	VSHUFF32X4 $0xdd, Z29, Z28, Z3
-	VMOVUPS    Z3, 1408(DX)
-	VSHUFF32X4 $0xdd, Z31, Z30, Z3
-	VMOVUPS    Z3, 1920(DX)
-	ADDQ       $+64, BX
-	ADDQ       $+2048, DX
-	SUBQ       $0x20, AX
-	JGE        loop
-
-tail:
-	ADDQ        $0x20, AX
-	JZ          done
-	MOVQ        $-1, DI
-	BZHIQ       AX, DI, DI
-	KMOVD       DI, K1
-	MOVQ        BX, R8
-	VMOVDQU16.Z (R8), K1, Z0
-	MOVQ        CX, DI
-	CMPQ        SI, $0x01
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z1
-	MOVQ        CX, DI
-	CMPQ        SI, $0x02
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z2
-	MOVQ        CX, DI
-	CMPQ        SI, $0x03
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z3
-	MOVQ        CX, DI
-	CMPQ        SI, $0x04
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z4
-	MOVQ        CX, DI
-	CMPQ        SI, $0x05
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z5
-	MOVQ        CX, DI
-	CMPQ        SI, $0x06
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z6
-	MOVQ        CX, DI
-	CMPQ        SI, $0x07
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z7
-	MOVQ        CX, DI
-	CMPQ        SI, $0x08
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z8
-	MOVQ        CX, DI
-	CMPQ        SI, $0x09
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z9
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0a
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z10
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0b
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z11
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0c
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z12
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0d
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z13
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0e
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z14
-	MOVQ        CX, DI
-	CMPQ        SI, $0x0f
-	CMOVQLE     R9, DI
-	ADDQ        DI, R8
-	VMOVDQU16.Z (R8), K1, Z15
-	VUNPCKLPS   Z1, Z0, Z16
-	VUNPCKHPS   Z1, Z0, Z17
-	VUNPCKLPS   Z3, Z2, Z18
-	VUNPCKHPS   Z3, Z2, Z19
-	VUNPCKLPS   Z5, Z4, Z20
-	VUNPCKHPS   Z5, Z4, Z21
-	VUNPCKLPS   Z7, Z6, Z22
-	VUNPCKHPS   Z7, Z6, Z23
-	VUNPCKLPS   Z9, Z8, Z24
-	VUNPCKHPS   Z9, Z8, Z25
-	VUNPCKLPS   Z11, Z10, Z26
-	VUNPCKHPS   Z11, Z10, Z27
-	VUNPCKLPS   Z13, Z12, Z28
-	VUNPCKHPS   Z13, Z12, Z29
-	VUNPCKLPS   Z15, Z14, Z30
-	VUNPCKHPS   Z15, Z14, Z31
-	VUNPCKLPD   Z18, Z16, Z0
-	VUNPCKHPD   Z18, Z16, Z1
-	VUNPCKLPD   Z19, Z17, Z2
-	VUNPCKHPD   Z19, Z17, Z3
-	VUNPCKLPD   Z22, Z20, Z4
-	VUNPCKHPD   Z22, Z20, Z5
-	VUNPCKLPD   Z23, Z21, Z6
-	VUNPCKHPD   Z23, Z21, Z7
-	VUNPCKLPD   Z26, Z24, Z8
-	VUNPCKHPD   Z26, Z24, Z9
-	VUNPCKLPD   Z27, Z25, Z10
-	VUNPCKHPD   Z27, Z25, Z11
-	VUNPCKLPD   Z30, Z28, Z12
-	VUNPCKHPD   Z30, Z28, Z13
-	VUNPCKLPD   Z31, Z29, Z14
-	VUNPCKHPD   Z31, Z29, Z15
-	VSHUFF32X4  $0x88, Z4, Z0, Z16
-	VSHUFF32X4  $0x88, Z12, Z8, Z17
-	VSHUFF32X4  $0xdd, Z4, Z0, Z18
-	VSHUFF32X4  $0xdd, Z12, Z8, Z19
-	VSHUFF32X4  $0x88, Z17, Z16, Z0
-	VMOVUPS     Z0, (DX)
-	VSHUFF32X4  $0x88, Z19, Z18, Z0
-	VMOVUPS     Z0, 512(DX)
-	VSHUFF32X4  $0xdd, Z17, Z16, Z0
-	VMOVUPS     Z0, 1024(DX)
-	VSHUFF32X4  $0xdd, Z19, Z18, Z0
-	VMOVUPS     Z0, 1536(DX)
-	VSHUFF32X4  $0x88, Z5, Z1, Z20
-	VSHUFF32X4  $0x88, Z13, Z9, Z21
-	VSHUFF32X4  $0xdd, Z5, Z1, Z22
-	VSHUFF32X4  $0xdd, Z13, Z9, Z23
-	VSHUFF32X4  $0x88, Z21, Z20, Z1
-	VMOVUPS     Z1, 128(DX)
-	VSHUFF32X4  $0x88, Z23, Z22, Z1
-	VMOVUPS     Z1, 640(DX)
-	VSHUFF32X4  $0xdd, Z21, Z20, Z1
-	VMOVUPS     Z1, 1152(DX)
-	VSHUFF32X4  $0xdd, Z23, Z22, Z1
-	VMOVUPS     Z1, 1664(DX)
-	VSHUFF32X4  $0x88, Z6, Z2, Z24
-	VSHUFF32X4  $0x88, Z14, Z10, Z25
-	VSHUFF32X4  $0xdd, Z6, Z2, Z26
-	VSHUFF32X4  $0xdd, Z14, Z10, Z27
-	VSHUFF32X4  $0x88, Z25, Z24, Z2
-	VMOVUPS     Z2, 256(DX)
-	VSHUFF32X4  $0x88, Z27, Z26, Z2
-	VMOVUPS     Z2, 768(DX)
-	VSHUFF32X4  $0xdd, Z25, Z24, Z2
-	VMOVUPS     Z2, 1280(DX)
-	VSHUFF32X4  $0xdd, Z27, Z26, Z2
-	VMOVUPS     Z2, 1792(DX)
-	VSHUFF32X4  $0x88, Z7, Z3, Z28
-	VSHUFF32X4  $0x88, Z15, Z11, Z29
-	VSHUFF32X4  $0xdd, Z7, Z3, Z30
-	VSHUFF32X4  $0xdd, Z15, Z11, Z31
-	VSHUFF32X4  $0x88, Z29, Z28, Z3
-	VMOVUPS     Z3, 384(DX)
-	VSHUFF32X4  $0x88, Z31, Z30, Z3
-	VMOVUPS     Z3, 896(DX)
-	VSHUFF32X4  $0xdd, Z29, Z28, Z3
-	VMOVUPS     Z3, 1408(DX)
-	VSHUFF32X4  $0xdd, Z31, Z30, Z3
-	VMOVUPS     Z3, 1920(DX)
-
-done:
+part0after15:
 	VZEROUPPER
 	RET
 
@@ -3242,193 +5057,193 @@ TEXT ·tileBColsRoundAMX(SB), NOSPLIT, $0-40
 loop:
 	MOVQ       BX, R8
 	VMOVUPS    (R8), Z16
-	VMOVUPS    64(R8), Z0
+	VMOVUPS    64(R8), Z17
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x7f
-	BYTE       $0x48
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
 	BYTE       $0xc0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x01
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z17
-	VMOVUPS    64(R8), Z1
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x77
-	BYTE       $0x48
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc9
+	BYTE       $0xcc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x02
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z18
-	VMOVUPS    64(R8), Z2
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x6f
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xd2
+	BYTE       $0xd0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x03
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z19
-	VMOVUPS    64(R8), Z3
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x67
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xdb
+	BYTE       $0xdc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x04
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z20
-	VMOVUPS    64(R8), Z4
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x5f
-	BYTE       $0x48
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xe4
+	BYTE       $0xe0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x05
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z21
-	VMOVUPS    64(R8), Z5
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
 	BYTE       $0x62
 	BYTE       $0xb2
 	BYTE       $0x57
-	BYTE       $0x48
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xed
+	BYTE       $0xec
 	MOVQ       CX, DI
 	CMPQ       SI, $0x06
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z22
-	VMOVUPS    64(R8), Z6
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x4f
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xf6
+	BYTE       $0xf0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x07
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z23
-	VMOVUPS    64(R8), Z7
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x47
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xff
+	BYTE       $0xfc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x08
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z24
-	VMOVUPS    64(R8), Z8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x3f
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
 	BYTE       $0xc0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x09
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z25
-	VMOVUPS    64(R8), Z9
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x37
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc9
+	BYTE       $0xcc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0a
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z26
-	VMOVUPS    64(R8), Z10
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x2f
-	BYTE       $0x48
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xd2
+	BYTE       $0xd0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0b
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z27
-	VMOVUPS    64(R8), Z11
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x27
-	BYTE       $0x48
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xdb
+	BYTE       $0xdc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0c
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z28
-	VMOVUPS    64(R8), Z12
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x1f
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xe4
+	BYTE       $0xe0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0d
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z29
-	VMOVUPS    64(R8), Z13
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x17
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xed
+	BYTE       $0xec
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0e
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z30
-	VMOVUPS    64(R8), Z14
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x0f
-	BYTE       $0x48
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xf6
+	BYTE       $0xf0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0f
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS    (R8), Z31
-	VMOVUPS    64(R8), Z15
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x07
-	BYTE       $0x48
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xff
+	BYTE       $0xfc
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -3510,7 +5325,7 @@ loop:
 	VSHUFF32X4 $0xdd, Z31, Z30, Z3
 	VMOVUPS    Z3, 1920(DX)
 	ADDQ       $+128, BX
-	ADDQ       $+2048, DX
+	ADDQ       $0x00000800, DX
 	SUBQ       $0x20, AX
 	JGE        loop
 
@@ -3523,193 +5338,193 @@ tail:
 	KSHIFTRD   $0x10, K1, K2
 	MOVQ       BX, R8
 	VMOVUPS.Z  (R8), K1, Z16
-	VMOVUPS.Z  64(R8), K2, Z0
+	VMOVUPS.Z  64(R8), K2, Z17
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x7f
-	BYTE       $0x48
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
 	BYTE       $0xc0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x01
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z17
-	VMOVUPS.Z  64(R8), K2, Z1
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x77
-	BYTE       $0x48
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc9
+	BYTE       $0xcc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x02
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z18
-	VMOVUPS.Z  64(R8), K2, Z2
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x6f
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xd2
+	BYTE       $0xd0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x03
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z19
-	VMOVUPS.Z  64(R8), K2, Z3
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x67
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xdb
+	BYTE       $0xdc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x04
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z20
-	VMOVUPS.Z  64(R8), K2, Z4
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
 	BYTE       $0x62
 	BYTE       $0xb2
-	BYTE       $0x5f
-	BYTE       $0x48
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xe4
+	BYTE       $0xe0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x05
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z21
-	VMOVUPS.Z  64(R8), K2, Z5
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
 	BYTE       $0x62
 	BYTE       $0xb2
 	BYTE       $0x57
-	BYTE       $0x48
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xed
+	BYTE       $0xec
 	MOVQ       CX, DI
 	CMPQ       SI, $0x06
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z22
-	VMOVUPS.Z  64(R8), K2, Z6
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x4f
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xf6
+	BYTE       $0xf0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x07
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z23
-	VMOVUPS.Z  64(R8), K2, Z7
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
 	BYTE       $0x62
-	BYTE       $0xb2
-	BYTE       $0x47
-	BYTE       $0x48
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xff
+	BYTE       $0xfc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x08
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z24
-	VMOVUPS.Z  64(R8), K2, Z8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x3f
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
 	BYTE       $0xc0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x09
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z25
-	VMOVUPS.Z  64(R8), K2, Z9
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x37
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc9
+	BYTE       $0xcc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0a
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z26
-	VMOVUPS.Z  64(R8), K2, Z10
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x2f
-	BYTE       $0x48
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xd2
+	BYTE       $0xd0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0b
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z27
-	VMOVUPS.Z  64(R8), K2, Z11
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x27
-	BYTE       $0x48
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xdb
+	BYTE       $0xdc
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0c
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z28
-	VMOVUPS.Z  64(R8), K2, Z12
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x1f
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xe4
+	BYTE       $0xe0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0d
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z29
-	VMOVUPS.Z  64(R8), K2, Z13
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
 	BYTE       $0x62
-	BYTE       $0x12
-	BYTE       $0x17
-	BYTE       $0x48
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xed
+	BYTE       $0xec
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0e
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z30
-	VMOVUPS.Z  64(R8), K2, Z14
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x0f
-	BYTE       $0x48
+	BYTE       $0x37
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xf6
+	BYTE       $0xf0
 	MOVQ       CX, DI
 	CMPQ       SI, $0x0f
 	CMOVQLE    R9, DI
 	ADDQ       DI, R8
-	VMOVUPS.Z  (R8), K1, Z31
-	VMOVUPS.Z  64(R8), K2, Z15
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
 	BYTE       $0x62
 	BYTE       $0x12
-	BYTE       $0x07
-	BYTE       $0x48
+	BYTE       $0x17
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xff
+	BYTE       $0xfc
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -3795,63 +5610,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func tileBRowsAMX(kc int, src *uint16, ld int, cols int, dst *uint32)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
-TEXT ·tileBRowsAMX(SB), NOSPLIT, $0-40
-	MOVQ     kc+0(FP), AX
-	MOVQ     src+8(FP), BX
-	MOVQ     ld+16(FP), CX
-	MOVQ     dst+32(FP), R8
-	MOVQ     cols+24(FP), SI
-	MOVQ     $-1, DI
-	BZHIQ    SI, DI, DI
-	KMOVW    DI, K1
-	SHRQ     $0x10, DI
-	KMOVW    DI, K2
-	KSHIFTLD $0x10, K2, K2
-	KORD     K1, K2, K1
-	VMOVUPS  amx_weave<>+0(SB), Z31
-	VMOVUPS  amx_first<>+0(SB), Z30
-	VMOVUPS  amx_last<>+0(SB), Z29
-	SUBQ     $0x02, AX
-	JL       odd
-
-loop:
-	LEAQ        (BX)(CX*1), DI
-	VMOVDQU16.Z (BX), K1, Z0
-	VMOVDQU16.Z (DI), K1, Z1
-	VPUNPCKLWD  Z1, Z0, Z2
-	VPUNPCKHWD  Z1, Z0, Z3
-	VMOVAPS     Z30, Z4
-	VMOVAPS     Z29, Z5
-	VPERMI2Q    Z3, Z2, Z4
-	VPERMI2Q    Z3, Z2, Z5
-	VMOVUPS     Z4, (R8)
-	VMOVUPS     Z5, 64(R8)
-	SUBQ        $-128, R8
-	LEAQ        (BX)(CX*2), BX
-	SUBQ        $0x02, AX
-	JGE         loop
-
-odd:
-	CMPQ        AX, $-1
-	JNE         done
-	VMOVDQU16.Z (BX), K1, Z0
-	VXORPS      Z1, Z1, Z1
-	VPUNPCKLWD  Z1, Z0, Z2
-	VPUNPCKHWD  Z1, Z0, Z3
-	VMOVAPS     Z30, Z4
-	VMOVAPS     Z29, Z5
-	VPERMI2Q    Z3, Z2, Z4
-	VPERMI2Q    Z3, Z2, Z5
-	VMOVUPS     Z4, (R8)
-	VMOVUPS     Z5, 64(R8)
-	SUBQ        $-128, R8
-
-done:
-	VZEROUPPER
-	RET
-
 // func tileBRowsRoundAMX(kc int, src *float32, ld int, cols int, dst *uint32)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·tileBRowsRoundAMX(SB), NOSPLIT, $0-40
@@ -3880,8 +5638,9 @@ loop:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VPERMW    Z0, Z31, Z4
+	BYTE      $0xe0
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, (R8)
 	VMOVUPS.Z 64(BX), K2, Z0
 	VMOVUPS.Z 64(DI), K2, Z1
 	BYTE      $0x62
@@ -3889,11 +5648,10 @@ loop:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VPERMW    Z0, Z31, Z5
-	VMOVUPS   Z4, (R8)
+	BYTE      $0xe8
+	VPERMW    Z5, Z31, Z5
 	VMOVUPS   Z5, 64(R8)
-	SUBQ      $-128, R8
+	ADDQ      $0x00000080, R8
 	LEAQ      (BX)(CX*2), BX
 	SUBQ      $0x02, AX
 	JGE       loop
@@ -3908,8 +5666,9 @@ odd:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VPERMW    Z0, Z31, Z4
+	BYTE      $0xe0
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, (R8)
 	VMOVUPS.Z 64(BX), K2, Z0
 	VXORPS    Z1, Z1, Z1
 	BYTE      $0x62
@@ -3917,138 +5676,10 @@ odd:
 	BYTE      $0x77
 	BYTE      $0x48
 	BYTE      $0x72
-	BYTE      $0xc0
-	VPERMW    Z0, Z31, Z5
-	VMOVUPS   Z4, (R8)
+	BYTE      $0xe8
+	VPERMW    Z5, Z31, Z5
 	VMOVUPS   Z5, 64(R8)
-	SUBQ      $-128, R8
-
-done:
-	VZEROUPPER
-	RET
-
-// func tileBRows4AMX(kc int, src *uint16, ld int, dst *uint32, stride int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, MMX+
-TEXT ·tileBRows4AMX(SB), NOSPLIT, $0-40
-	MOVQ    kc+0(FP), AX
-	MOVQ    src+8(FP), BX
-	MOVQ    ld+16(FP), CX
-	MOVQ    dst+24(FP), R8
-	MOVQ    stride+32(FP), SI
-	LEAQ    (R8)(SI*1), R9
-	LEAQ    (R9)(SI*1), R10
-	LEAQ    (R10)(SI*1), R11
-	VMOVUPS amx_weave<>+0(SB), Z31
-	VMOVUPS amx_first<>+0(SB), Z30
-	VMOVUPS amx_last<>+0(SB), Z29
-	SUBQ    $0x02, AX
-	JL      odd
-
-loop:
-	LEAQ       (BX)(CX*1), DI
-	VMOVDQU16  (BX), Z0
-	VMOVDQU16  (DI), Z1
-	VPUNPCKLWD Z1, Z0, Z2
-	VPUNPCKHWD Z1, Z0, Z3
-	VMOVAPS    Z30, Z4
-	VMOVAPS    Z29, Z5
-	VPERMI2Q   Z3, Z2, Z4
-	VPERMI2Q   Z3, Z2, Z5
-	VMOVUPS    Z4, (R8)
-	VMOVUPS    Z5, 64(R8)
-	SUBQ       $-128, R8
-	PREFETCHT0 (BX)(CX*8)
-	PREFETCHT0 (DI)(CX*8)
-	VMOVDQU16  64(BX), Z8
-	VMOVDQU16  64(DI), Z9
-	VPUNPCKLWD Z9, Z8, Z10
-	VPUNPCKHWD Z9, Z8, Z11
-	VMOVAPS    Z30, Z12
-	VMOVAPS    Z29, Z13
-	VPERMI2Q   Z11, Z10, Z12
-	VPERMI2Q   Z11, Z10, Z13
-	VMOVUPS    Z12, (R9)
-	VMOVUPS    Z13, 64(R9)
-	SUBQ       $-128, R9
-	PREFETCHT0 64(BX)(CX*8)
-	PREFETCHT0 64(DI)(CX*8)
-	VMOVDQU16  128(BX), Z16
-	VMOVDQU16  128(DI), Z17
-	VPUNPCKLWD Z17, Z16, Z18
-	VPUNPCKHWD Z17, Z16, Z19
-	VMOVAPS    Z30, Z20
-	VMOVAPS    Z29, Z21
-	VPERMI2Q   Z19, Z18, Z20
-	VPERMI2Q   Z19, Z18, Z21
-	VMOVUPS    Z20, (R10)
-	VMOVUPS    Z21, 64(R10)
-	SUBQ       $-128, R10
-	PREFETCHT0 128(BX)(CX*8)
-	PREFETCHT0 128(DI)(CX*8)
-	VMOVDQU16  192(BX), Z0
-	VMOVDQU16  192(DI), Z1
-	VPUNPCKLWD Z1, Z0, Z2
-	VPUNPCKHWD Z1, Z0, Z3
-	VMOVAPS    Z30, Z4
-	VMOVAPS    Z29, Z5
-	VPERMI2Q   Z3, Z2, Z4
-	VPERMI2Q   Z3, Z2, Z5
-	VMOVUPS    Z4, (R11)
-	VMOVUPS    Z5, 64(R11)
-	SUBQ       $-128, R11
-	PREFETCHT0 192(BX)(CX*8)
-	PREFETCHT0 192(DI)(CX*8)
-	LEAQ       (BX)(CX*2), BX
-	SUBQ       $0x02, AX
-	JGE        loop
-
-odd:
-	CMPQ       AX, $-1
-	JNE        done
-	VMOVDQU16  (BX), Z0
-	VXORPS     Z1, Z1, Z1
-	VPUNPCKLWD Z1, Z0, Z2
-	VPUNPCKHWD Z1, Z0, Z3
-	VMOVAPS    Z30, Z4
-	VMOVAPS    Z29, Z5
-	VPERMI2Q   Z3, Z2, Z4
-	VPERMI2Q   Z3, Z2, Z5
-	VMOVUPS    Z4, (R8)
-	VMOVUPS    Z5, 64(R8)
-	SUBQ       $-128, R8
-	VMOVDQU16  64(BX), Z8
-	VXORPS     Z9, Z9, Z9
-	VPUNPCKLWD Z9, Z8, Z10
-	VPUNPCKHWD Z9, Z8, Z11
-	VMOVAPS    Z30, Z12
-	VMOVAPS    Z29, Z13
-	VPERMI2Q   Z11, Z10, Z12
-	VPERMI2Q   Z11, Z10, Z13
-	VMOVUPS    Z12, (R9)
-	VMOVUPS    Z13, 64(R9)
-	SUBQ       $-128, R9
-	VMOVDQU16  128(BX), Z16
-	VXORPS     Z17, Z17, Z17
-	VPUNPCKLWD Z17, Z16, Z18
-	VPUNPCKHWD Z17, Z16, Z19
-	VMOVAPS    Z30, Z20
-	VMOVAPS    Z29, Z21
-	VPERMI2Q   Z19, Z18, Z20
-	VPERMI2Q   Z19, Z18, Z21
-	VMOVUPS    Z20, (R10)
-	VMOVUPS    Z21, 64(R10)
-	SUBQ       $-128, R10
-	VMOVDQU16  192(BX), Z0
-	VXORPS     Z1, Z1, Z1
-	VPUNPCKLWD Z1, Z0, Z2
-	VPUNPCKHWD Z1, Z0, Z3
-	VMOVAPS    Z30, Z4
-	VMOVAPS    Z29, Z5
-	VPERMI2Q   Z3, Z2, Z4
-	VPERMI2Q   Z3, Z2, Z5
-	VMOVUPS    Z4, (R11)
-	VMOVUPS    Z5, 64(R11)
-	SUBQ       $-128, R11
+	ADDQ      $0x00000080, R8
 
 done:
 	VZEROUPPER
@@ -4080,8 +5711,9 @@ loop:
 	BYTE       $0x77
 	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z0, Z31, Z4
+	BYTE       $0xe0
+	VPERMW     Z4, Z31, Z4
+	VMOVUPS    Z4, (R8)
 	VMOVUPS    64(BX), Z0
 	VMOVUPS    64(DI), Z1
 	BYTE       $0x62
@@ -4089,86 +5721,85 @@ loop:
 	BYTE       $0x77
 	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z0, Z31, Z5
-	VMOVUPS    Z4, (R8)
+	BYTE       $0xe8
+	VPERMW     Z5, Z31, Z5
 	VMOVUPS    Z5, 64(R8)
-	SUBQ       $-128, R8
+	ADDQ       $0x00000080, R8
 	PREFETCHT0 (BX)(CX*8)
 	PREFETCHT0 (DI)(CX*8)
 	PREFETCHT0 64(BX)(CX*8)
 	PREFETCHT0 64(DI)(CX*8)
-	VMOVUPS    128(BX), Z8
-	VMOVUPS    128(DI), Z9
+	VMOVUPS    128(BX), Z7
+	VMOVUPS    128(DI), Z8
 	BYTE       $0x62
-	BYTE       $0x52
-	BYTE       $0x37
+	BYTE       $0x72
+	BYTE       $0x3f
 	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z8, Z31, Z12
-	VMOVUPS    192(BX), Z8
-	VMOVUPS    192(DI), Z9
+	BYTE       $0xdf
+	VPERMW     Z11, Z31, Z11
+	VMOVUPS    Z11, (R9)
+	VMOVUPS    192(BX), Z7
+	VMOVUPS    192(DI), Z8
 	BYTE       $0x62
-	BYTE       $0x52
-	BYTE       $0x37
+	BYTE       $0x72
+	BYTE       $0x3f
 	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z8, Z31, Z13
-	VMOVUPS    Z12, (R9)
-	VMOVUPS    Z13, 64(R9)
-	SUBQ       $-128, R9
+	BYTE       $0xe7
+	VPERMW     Z12, Z31, Z12
+	VMOVUPS    Z12, 64(R9)
+	ADDQ       $0x00000080, R9
 	PREFETCHT0 128(BX)(CX*8)
 	PREFETCHT0 128(DI)(CX*8)
 	PREFETCHT0 192(BX)(CX*8)
 	PREFETCHT0 192(DI)(CX*8)
-	VMOVUPS    256(BX), Z16
-	VMOVUPS    256(DI), Z17
+	VMOVUPS    256(BX), Z14
+	VMOVUPS    256(DI), Z15
 	BYTE       $0x62
-	BYTE       $0xa2
-	BYTE       $0x77
-	BYTE       $0x40
+	BYTE       $0xc2
+	BYTE       $0x07
+	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z16, Z31, Z20
-	VMOVUPS    320(BX), Z16
-	VMOVUPS    320(DI), Z17
+	BYTE       $0xd6
+	VPERMW     Z18, Z31, Z18
+	VMOVUPS    Z18, (R10)
+	VMOVUPS    320(BX), Z14
+	VMOVUPS    320(DI), Z15
 	BYTE       $0x62
-	BYTE       $0xa2
-	BYTE       $0x77
-	BYTE       $0x40
+	BYTE       $0xc2
+	BYTE       $0x07
+	BYTE       $0x48
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z16, Z31, Z21
-	VMOVUPS    Z20, (R10)
-	VMOVUPS    Z21, 64(R10)
-	SUBQ       $-128, R10
+	BYTE       $0xde
+	VPERMW     Z19, Z31, Z19
+	VMOVUPS    Z19, 64(R10)
+	ADDQ       $0x00000080, R10
 	PREFETCHT0 256(BX)(CX*8)
 	PREFETCHT0 256(DI)(CX*8)
 	PREFETCHT0 320(BX)(CX*8)
 	PREFETCHT0 320(DI)(CX*8)
-	VMOVUPS    384(BX), Z0
-	VMOVUPS    384(DI), Z1
+	VMOVUPS    384(BX), Z21
+	VMOVUPS    384(DI), Z22
 	BYTE       $0x62
-	BYTE       $0xf2
-	BYTE       $0x77
-	BYTE       $0x48
+	BYTE       $0x22
+	BYTE       $0x4f
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z0, Z31, Z4
-	VMOVUPS    448(BX), Z0
-	VMOVUPS    448(DI), Z1
+	BYTE       $0xcd
+	VPERMW     Z25, Z31, Z25
+	VMOVUPS    Z25, (R11)
+	VMOVUPS    448(BX), Z21
+	VMOVUPS    448(DI), Z22
 	BYTE       $0x62
-	BYTE       $0xf2
-	BYTE       $0x77
-	BYTE       $0x48
+	BYTE       $0x22
+	BYTE       $0x4f
+	BYTE       $0x40
 	BYTE       $0x72
-	BYTE       $0xc0
-	VPERMW     Z0, Z31, Z5
-	VMOVUPS    Z4, (R11)
-	VMOVUPS    Z5, 64(R11)
-	SUBQ       $-128, R11
+	BYTE       $0xd5
+	VPERMW     Z26, Z31, Z26
+	VMOVUPS    Z26, 64(R11)
+	ADDQ       $0x00000080, R11
 	PREFETCHT0 384(BX)(CX*8)
 	PREFETCHT0 384(DI)(CX*8)
 	PREFETCHT0 448(BX)(CX*8)
@@ -4187,8 +5818,9 @@ odd:
 	BYTE    $0x77
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z0, Z31, Z4
+	BYTE    $0xe0
+	VPERMW  Z4, Z31, Z4
+	VMOVUPS Z4, (R8)
 	VMOVUPS 64(BX), Z0
 	VXORPS  Z1, Z1, Z1
 	BYTE    $0x62
@@ -4196,74 +5828,6371 @@ odd:
 	BYTE    $0x77
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z0, Z31, Z5
-	VMOVUPS Z4, (R8)
+	BYTE    $0xe8
+	VPERMW  Z5, Z31, Z5
 	VMOVUPS Z5, 64(R8)
-	SUBQ    $-128, R8
-	VMOVUPS 128(BX), Z8
-	VXORPS  Z9, Z9, Z9
+	ADDQ    $0x00000080, R8
+	VMOVUPS 128(BX), Z7
+	VXORPS  Z8, Z8, Z8
 	BYTE    $0x62
-	BYTE    $0x52
-	BYTE    $0x37
+	BYTE    $0x72
+	BYTE    $0x3f
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z8, Z31, Z12
-	VMOVUPS 192(BX), Z8
-	VXORPS  Z9, Z9, Z9
+	BYTE    $0xdf
+	VPERMW  Z11, Z31, Z11
+	VMOVUPS Z11, (R9)
+	VMOVUPS 192(BX), Z7
+	VXORPS  Z8, Z8, Z8
 	BYTE    $0x62
-	BYTE    $0x52
-	BYTE    $0x37
+	BYTE    $0x72
+	BYTE    $0x3f
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z8, Z31, Z13
-	VMOVUPS Z12, (R9)
-	VMOVUPS Z13, 64(R9)
-	SUBQ    $-128, R9
-	VMOVUPS 256(BX), Z16
-	VXORPS  Z17, Z17, Z17
+	BYTE    $0xe7
+	VPERMW  Z12, Z31, Z12
+	VMOVUPS Z12, 64(R9)
+	ADDQ    $0x00000080, R9
+	VMOVUPS 256(BX), Z14
+	VXORPS  Z15, Z15, Z15
 	BYTE    $0x62
-	BYTE    $0xa2
-	BYTE    $0x77
+	BYTE    $0xc2
+	BYTE    $0x07
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd6
+	VPERMW  Z18, Z31, Z18
+	VMOVUPS Z18, (R10)
+	VMOVUPS 320(BX), Z14
+	VXORPS  Z15, Z15, Z15
+	BYTE    $0x62
+	BYTE    $0xc2
+	BYTE    $0x07
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xde
+	VPERMW  Z19, Z31, Z19
+	VMOVUPS Z19, 64(R10)
+	ADDQ    $0x00000080, R10
+	VMOVUPS 384(BX), Z21
+	VXORPS  Z22, Z22, Z22
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x4f
 	BYTE    $0x40
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z16, Z31, Z20
-	VMOVUPS 320(BX), Z16
-	VXORPS  Z17, Z17, Z17
+	BYTE    $0xcd
+	VPERMW  Z25, Z31, Z25
+	VMOVUPS Z25, (R11)
+	VMOVUPS 448(BX), Z21
+	VXORPS  Z22, Z22, Z22
 	BYTE    $0x62
-	BYTE    $0xa2
-	BYTE    $0x77
+	BYTE    $0x22
+	BYTE    $0x4f
 	BYTE    $0x40
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z16, Z31, Z21
-	VMOVUPS Z20, (R10)
-	VMOVUPS Z21, 64(R10)
-	SUBQ    $-128, R10
-	VMOVUPS 384(BX), Z0
+	BYTE    $0xd5
+	VPERMW  Z26, Z31, Z26
+	VMOVUPS Z26, 64(R11)
+	ADDQ    $0x00000080, R11
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileAColsPartsAMX(kc int, src *float32, ld int, rows int, dst *uint16)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
+TEXT ·tileAColsPartsAMX(SB), NOSPLIT, $0-40
+	MOVQ       kc+0(FP), AX
+	MOVQ       src+8(FP), BX
+	MOVQ       ld+16(FP), CX
+	MOVQ       rows+24(FP), SI
+	MOVQ       dst+32(FP), DX
+	CMPQ       AX, $0x20
+	JNE        part
+	CMPQ       SI, $0x10
+	JNE        part
+	MOVQ       BX, R8
+	VMOVUPS    amx_weave<>+0(SB), Z31
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z0
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z1
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z2
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	VPERMW     Z22, Z31, Z3
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z17, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	VPERMW     Z16, Z31, Z4
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z19, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd4
+	VPERMW     Z18, Z31, Z5
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z21, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	VPERMW     Z20, Z31, Z6
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z23, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	VPERMW     Z22, Z31, Z7
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z17, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc4
+	VPERMW     Z16, Z31, Z8
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z19, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	VPERMW     Z18, Z31, Z9
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z21, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	VPERMW     Z20, Z31, Z10
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z23, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf4
+	VPERMW     Z22, Z31, Z11
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z12
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z13
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z14
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	VPERMW     Z22, Z31, Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, (DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 256(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 512(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 768(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 64(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 320(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 576(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 832(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 128(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 384(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 640(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 896(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 192(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 448(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 704(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 960(DX)
+	MOVQ       BX, R8
+	VMOVUPS    amx_weave<>+0(SB), Z31
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z0
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z1
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z2
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	VPERMW     Z22, Z31, Z3
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z17, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	VPERMW     Z16, Z31, Z4
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z19, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd4
+	VPERMW     Z18, Z31, Z5
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z21, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	VPERMW     Z20, Z31, Z6
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z23, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	VPERMW     Z22, Z31, Z7
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z17, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc4
+	VPERMW     Z16, Z31, Z8
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z19, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	VPERMW     Z18, Z31, Z9
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z21, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	VPERMW     Z20, Z31, Z10
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z23, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf4
+	VPERMW     Z22, Z31, Z11
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z12
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z13
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z14
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x82
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	VPERMW     Z22, Z31, Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 1024(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 1280(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 1536(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 1792(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 1088(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 1344(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 1600(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 1856(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 1152(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 1408(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 1664(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 1920(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 1216(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 1472(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 1728(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 1984(DX)
+	MOVQ       BX, R8
+	VMOVUPS    amx_weave<>+0(SB), Z31
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z0
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z1
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z2
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf6
+	VPERMW     Z22, Z31, Z3
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z4
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z5
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z6
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf6
+	VPERMW     Z22, Z31, Z7
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z8
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z9
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z10
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf6
+	VPERMW     Z22, Z31, Z11
+	VMOVDQU16  (R8), Z16
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z17
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	VPERMW     Z16, Z31, Z12
+	VMOVDQU16  (R8), Z18
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z19
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	VPADDD     amx_half<>+0(SB), Z18, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z19, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	VPERMW     Z18, Z31, Z13
+	VMOVDQU16  (R8), Z20
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z21
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z28
+	VPANDD     amx_upper<>+0(SB), Z28, Z28
+	VSUBPS     Z28, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z29
+	VPANDD     amx_upper<>+0(SB), Z29, Z29
+	VSUBPS     Z29, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe4
+	VPERMW     Z20, Z31, Z14
+	VMOVDQU16  (R8), Z22
+	ADDQ       CX, R8
+	VMOVDQU16  (R8), Z23
+	ADDQ       CX, R8
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z23, Z25
+	VPANDD     amx_upper<>+0(SB), Z25, Z25
+	VSUBPS     Z25, Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf6
+	VPERMW     Z22, Z31, Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 2048(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 2304(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 2560(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 2816(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 2112(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 2368(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 2624(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 2880(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 2176(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 2432(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 2688(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 2944(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 2240(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 2496(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 2752(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 3008(DX)
+	VZEROUPPER
+	RET
+
+part:
+	MOVQ      $-1, DI
+	BZHIQ     SI, DI, DI
+	KMOVD     DI, K1
+	MOVQ      BX, R8
+	VMOVUPS   amx_weave<>+0(SB), Z31
+	VXORPS    Z0, Z0, Z0
+	VXORPS    Z1, Z1, Z1
+	VXORPS    Z2, Z2, Z2
+	VXORPS    Z3, Z3, Z3
+	VXORPS    Z4, Z4, Z4
+	VXORPS    Z5, Z5, Z5
+	VXORPS    Z6, Z6, Z6
+	VXORPS    Z7, Z7, Z7
+	VXORPS    Z8, Z8, Z8
+	VXORPS    Z9, Z9, Z9
+	VXORPS    Z10, Z10, Z10
+	VXORPS    Z11, Z11, Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x00
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x01
+	JLE       part0odd0
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part0odd0:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z0
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x02
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x03
+	JLE       part0odd1
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part0odd1:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z1
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x04
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x05
+	JLE       part0odd2
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part0odd2:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z2
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x06
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x07
+	JLE       part0odd3
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part0odd3:
+	VPADDD    amx_half<>+0(SB), Z22, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z23, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf0
+	VPERMW    Z22, Z31, Z3
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x08
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x09
+	JLE       part0odd4
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part0odd4:
+	VPADDD    amx_half<>+0(SB), Z16, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z17, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc2
+	VPERMW    Z16, Z31, Z4
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x0a
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0b
+	JLE       part0odd5
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part0odd5:
+	VPADDD    amx_half<>+0(SB), Z18, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z19, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd4
+	VPERMW    Z18, Z31, Z5
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x0c
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0d
+	JLE       part0odd6
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part0odd6:
+	VPADDD    amx_half<>+0(SB), Z20, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z21, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe0
+	VPERMW    Z20, Z31, Z6
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x0e
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0f
+	JLE       part0odd7
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part0odd7:
+	VPADDD    amx_half<>+0(SB), Z22, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z23, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf2
+	VPERMW    Z22, Z31, Z7
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x10
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x11
+	JLE       part0odd8
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part0odd8:
+	VPADDD    amx_half<>+0(SB), Z16, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z17, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc4
+	VPERMW    Z16, Z31, Z8
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x12
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x13
+	JLE       part0odd9
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part0odd9:
+	VPADDD    amx_half<>+0(SB), Z18, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z19, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd0
+	VPERMW    Z18, Z31, Z9
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x14
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x15
+	JLE       part0odd10
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part0odd10:
+	VPADDD    amx_half<>+0(SB), Z20, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z21, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z20, Z31, Z10
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x16
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x17
+	JLE       part0odd11
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part0odd11:
+	VPADDD    amx_half<>+0(SB), Z22, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z23, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf4
+	VPERMW    Z22, Z31, Z11
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x18
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x19
+	JLE       part0odd12
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part0odd12:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z12
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x1a
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1b
+	JLE       part0odd13
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part0odd13:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z13
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x1c
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1d
+	JLE       part0odd14
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part0odd14:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z14
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x1e
+	JLE       part0loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1f
+	JLE       part0odd15
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part0odd15:
+	VPADDD amx_half<>+0(SB), Z22, Z24
+	VPANDD amx_upper<>+0(SB), Z24, Z24
+	VPADDD amx_half<>+0(SB), Z23, Z25
+	VPANDD amx_upper<>+0(SB), Z25, Z25
+	BYTE   $0x62
+	BYTE   $0x82
+	BYTE   $0x37
+	BYTE   $0x40
+	BYTE   $0x72
+	BYTE   $0xf0
+	VPERMW Z22, Z31, Z15
+
+part0loaded:
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, (DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	CMPQ       SI, $0x04
+	JLE        part0after4
+	VMOVUPS    Z0, 256(DX)
+
+part0after4:
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	CMPQ       SI, $0x08
+	JLE        part0after8
+	VMOVUPS    Z0, 512(DX)
+
+part0after8:
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	CMPQ       SI, $0x0c
+	JLE        part0after12
+	VMOVUPS    Z0, 768(DX)
+
+part0after12:
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	CMPQ       SI, $0x01
+	JLE        part0after1
+	VMOVUPS    Z1, 64(DX)
+
+part0after1:
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	CMPQ       SI, $0x05
+	JLE        part0after5
+	VMOVUPS    Z1, 320(DX)
+
+part0after5:
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	CMPQ       SI, $0x09
+	JLE        part0after9
+	VMOVUPS    Z1, 576(DX)
+
+part0after9:
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	CMPQ       SI, $0x0d
+	JLE        part0after13
+	VMOVUPS    Z1, 832(DX)
+
+part0after13:
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	CMPQ       SI, $0x02
+	JLE        part0after2
+	VMOVUPS    Z2, 128(DX)
+
+part0after2:
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	CMPQ       SI, $0x06
+	JLE        part0after6
+	VMOVUPS    Z2, 384(DX)
+
+part0after6:
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	CMPQ       SI, $0x0a
+	JLE        part0after10
+	VMOVUPS    Z2, 640(DX)
+
+part0after10:
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	CMPQ       SI, $0x0e
+	JLE        part0after14
+	VMOVUPS    Z2, 896(DX)
+
+part0after14:
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	CMPQ       SI, $0x03
+	JLE        part0after3
+	VMOVUPS    Z3, 192(DX)
+
+part0after3:
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	CMPQ       SI, $0x07
+	JLE        part0after7
+	VMOVUPS    Z3, 448(DX)
+
+part0after7:
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	CMPQ       SI, $0x0b
+	JLE        part0after11
+	VMOVUPS    Z3, 704(DX)
+
+part0after11:
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	CMPQ       SI, $0x0f
+	JLE        part0after15
+	VMOVUPS    Z3, 960(DX)
+
+part0after15:
+	MOVQ      BX, R8
+	VMOVUPS   amx_weave<>+0(SB), Z31
+	VXORPS    Z0, Z0, Z0
+	VXORPS    Z1, Z1, Z1
+	VXORPS    Z2, Z2, Z2
+	VXORPS    Z3, Z3, Z3
+	VXORPS    Z4, Z4, Z4
+	VXORPS    Z5, Z5, Z5
+	VXORPS    Z6, Z6, Z6
+	VXORPS    Z7, Z7, Z7
+	VXORPS    Z8, Z8, Z8
+	VXORPS    Z9, Z9, Z9
+	VXORPS    Z10, Z10, Z10
+	VXORPS    Z11, Z11, Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x00
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x01
+	JLE       part1odd0
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part1odd0:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z0
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x02
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x03
+	JLE       part1odd1
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part1odd1:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z1
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x04
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x05
+	JLE       part1odd2
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part1odd2:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z2
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x06
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x07
+	JLE       part1odd3
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part1odd3:
+	VPADDD    amx_half<>+0(SB), Z22, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z23, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf0
+	VPERMW    Z22, Z31, Z3
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x08
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x09
+	JLE       part1odd4
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part1odd4:
+	VPADDD    amx_half<>+0(SB), Z16, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z17, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc2
+	VPERMW    Z16, Z31, Z4
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x0a
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0b
+	JLE       part1odd5
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part1odd5:
+	VPADDD    amx_half<>+0(SB), Z18, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z19, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd4
+	VPERMW    Z18, Z31, Z5
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x0c
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0d
+	JLE       part1odd6
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part1odd6:
+	VPADDD    amx_half<>+0(SB), Z20, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z21, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe0
+	VPERMW    Z20, Z31, Z6
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x0e
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0f
+	JLE       part1odd7
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part1odd7:
+	VPADDD    amx_half<>+0(SB), Z22, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z23, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf2
+	VPERMW    Z22, Z31, Z7
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x10
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x11
+	JLE       part1odd8
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part1odd8:
+	VPADDD    amx_half<>+0(SB), Z16, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z17, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc4
+	VPERMW    Z16, Z31, Z8
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x12
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x13
+	JLE       part1odd9
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part1odd9:
+	VPADDD    amx_half<>+0(SB), Z18, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z19, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd0
+	VPERMW    Z18, Z31, Z9
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x14
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x15
+	JLE       part1odd10
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part1odd10:
+	VPADDD    amx_half<>+0(SB), Z20, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z21, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z20, Z31, Z10
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x16
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x17
+	JLE       part1odd11
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part1odd11:
+	VPADDD    amx_half<>+0(SB), Z22, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z23, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf4
+	VPERMW    Z22, Z31, Z11
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x18
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x19
+	JLE       part1odd12
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part1odd12:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x37
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z12
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x1a
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1b
+	JLE       part1odd13
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part1odd13:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x27
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z13
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x1c
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1d
+	JLE       part1odd14
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part1odd14:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	BYTE      $0x62
+	BYTE      $0x82
+	BYTE      $0x17
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z14
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x1e
+	JLE       part1loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1f
+	JLE       part1odd15
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part1odd15:
+	VPADDD amx_half<>+0(SB), Z22, Z24
+	VPANDD amx_upper<>+0(SB), Z24, Z24
+	VSUBPS Z24, Z22, Z22
+	VPADDD amx_half<>+0(SB), Z23, Z25
+	VPANDD amx_upper<>+0(SB), Z25, Z25
+	VSUBPS Z25, Z23, Z23
+	VPADDD amx_half<>+0(SB), Z22, Z24
+	VPANDD amx_upper<>+0(SB), Z24, Z24
+	VPADDD amx_half<>+0(SB), Z23, Z25
+	VPANDD amx_upper<>+0(SB), Z25, Z25
+	BYTE   $0x62
+	BYTE   $0x82
+	BYTE   $0x37
+	BYTE   $0x40
+	BYTE   $0x72
+	BYTE   $0xf0
+	VPERMW Z22, Z31, Z15
+
+part1loaded:
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 1024(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	CMPQ       SI, $0x04
+	JLE        part1after4
+	VMOVUPS    Z0, 1280(DX)
+
+part1after4:
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	CMPQ       SI, $0x08
+	JLE        part1after8
+	VMOVUPS    Z0, 1536(DX)
+
+part1after8:
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	CMPQ       SI, $0x0c
+	JLE        part1after12
+	VMOVUPS    Z0, 1792(DX)
+
+part1after12:
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	CMPQ       SI, $0x01
+	JLE        part1after1
+	VMOVUPS    Z1, 1088(DX)
+
+part1after1:
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	CMPQ       SI, $0x05
+	JLE        part1after5
+	VMOVUPS    Z1, 1344(DX)
+
+part1after5:
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	CMPQ       SI, $0x09
+	JLE        part1after9
+	VMOVUPS    Z1, 1600(DX)
+
+part1after9:
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	CMPQ       SI, $0x0d
+	JLE        part1after13
+	VMOVUPS    Z1, 1856(DX)
+
+part1after13:
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	CMPQ       SI, $0x02
+	JLE        part1after2
+	VMOVUPS    Z2, 1152(DX)
+
+part1after2:
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	CMPQ       SI, $0x06
+	JLE        part1after6
+	VMOVUPS    Z2, 1408(DX)
+
+part1after6:
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	CMPQ       SI, $0x0a
+	JLE        part1after10
+	VMOVUPS    Z2, 1664(DX)
+
+part1after10:
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	CMPQ       SI, $0x0e
+	JLE        part1after14
+	VMOVUPS    Z2, 1920(DX)
+
+part1after14:
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	CMPQ       SI, $0x03
+	JLE        part1after3
+	VMOVUPS    Z3, 1216(DX)
+
+part1after3:
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	CMPQ       SI, $0x07
+	JLE        part1after7
+	VMOVUPS    Z3, 1472(DX)
+
+part1after7:
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	CMPQ       SI, $0x0b
+	JLE        part1after11
+	VMOVUPS    Z3, 1728(DX)
+
+part1after11:
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	CMPQ       SI, $0x0f
+	JLE        part1after15
+	VMOVUPS    Z3, 1984(DX)
+
+part1after15:
+	MOVQ      BX, R8
+	VMOVUPS   amx_weave<>+0(SB), Z31
+	VXORPS    Z0, Z0, Z0
+	VXORPS    Z1, Z1, Z1
+	VXORPS    Z2, Z2, Z2
+	VXORPS    Z3, Z3, Z3
+	VXORPS    Z4, Z4, Z4
+	VXORPS    Z5, Z5, Z5
+	VXORPS    Z6, Z6, Z6
+	VXORPS    Z7, Z7, Z7
+	VXORPS    Z8, Z8, Z8
+	VXORPS    Z9, Z9, Z9
+	VXORPS    Z10, Z10, Z10
+	VXORPS    Z11, Z11, Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x00
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x01
+	JLE       part2odd0
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part2odd0:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x77
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z0
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x02
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x03
+	JLE       part2odd1
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part2odd1:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x67
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z1
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x04
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x05
+	JLE       part2odd2
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part2odd2:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x57
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z2
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x06
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x07
+	JLE       part2odd3
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part2odd3:
+	VPADDD    amx_half<>+0(SB), Z22, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z23, Z23
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x47
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf6
+	VPERMW    Z22, Z31, Z3
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x08
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x09
+	JLE       part2odd4
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part2odd4:
+	VPADDD    amx_half<>+0(SB), Z16, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z17, Z17
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x77
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z4
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x0a
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0b
+	JLE       part2odd5
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part2odd5:
+	VPADDD    amx_half<>+0(SB), Z18, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z19, Z19
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x67
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z5
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x0c
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0d
+	JLE       part2odd6
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part2odd6:
+	VPADDD    amx_half<>+0(SB), Z20, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z21, Z21
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x57
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z6
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x0e
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x0f
+	JLE       part2odd7
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part2odd7:
+	VPADDD    amx_half<>+0(SB), Z22, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z23, Z23
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x47
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf6
+	VPERMW    Z22, Z31, Z7
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x10
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x11
+	JLE       part2odd8
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part2odd8:
+	VPADDD    amx_half<>+0(SB), Z16, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z17, Z17
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x77
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z8
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x12
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x13
+	JLE       part2odd9
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part2odd9:
+	VPADDD    amx_half<>+0(SB), Z18, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z19, Z19
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x67
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z9
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x14
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x15
+	JLE       part2odd10
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part2odd10:
+	VPADDD    amx_half<>+0(SB), Z20, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z21, Z21
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x57
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z10
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x16
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x17
+	JLE       part2odd11
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part2odd11:
+	VPADDD    amx_half<>+0(SB), Z22, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z23, Z23
+	VPADDD    amx_half<>+0(SB), Z22, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z22, Z22
+	VPADDD    amx_half<>+0(SB), Z23, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z23, Z23
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x47
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xf6
+	VPERMW    Z22, Z31, Z11
+	VXORPS    Z17, Z17, Z17
+	CMPQ      AX, $0x18
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z16
+	ADDQ      CX, R8
+	CMPQ      AX, $0x19
+	JLE       part2odd12
+	VMOVUPS.Z (R8), K1, Z17
+	ADDQ      CX, R8
+
+part2odd12:
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	VPADDD    amx_half<>+0(SB), Z16, Z24
+	VPANDD    amx_upper<>+0(SB), Z24, Z24
+	VSUBPS    Z24, Z16, Z16
+	VPADDD    amx_half<>+0(SB), Z17, Z25
+	VPANDD    amx_upper<>+0(SB), Z25, Z25
+	VSUBPS    Z25, Z17, Z17
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x77
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xc0
+	VPERMW    Z16, Z31, Z12
+	VXORPS    Z19, Z19, Z19
+	CMPQ      AX, $0x1a
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z18
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1b
+	JLE       part2odd13
+	VMOVUPS.Z (R8), K1, Z19
+	ADDQ      CX, R8
+
+part2odd13:
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	VPADDD    amx_half<>+0(SB), Z18, Z26
+	VPANDD    amx_upper<>+0(SB), Z26, Z26
+	VSUBPS    Z26, Z18, Z18
+	VPADDD    amx_half<>+0(SB), Z19, Z27
+	VPANDD    amx_upper<>+0(SB), Z27, Z27
+	VSUBPS    Z27, Z19, Z19
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x67
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xd2
+	VPERMW    Z18, Z31, Z13
+	VXORPS    Z21, Z21, Z21
+	CMPQ      AX, $0x1c
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z20
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1d
+	JLE       part2odd14
+	VMOVUPS.Z (R8), K1, Z21
+	ADDQ      CX, R8
+
+part2odd14:
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	VPADDD    amx_half<>+0(SB), Z20, Z28
+	VPANDD    amx_upper<>+0(SB), Z28, Z28
+	VSUBPS    Z28, Z20, Z20
+	VPADDD    amx_half<>+0(SB), Z21, Z29
+	VPANDD    amx_upper<>+0(SB), Z29, Z29
+	VSUBPS    Z29, Z21, Z21
+	BYTE      $0x62
+	BYTE      $0xa2
+	BYTE      $0x57
+	BYTE      $0x40
+	BYTE      $0x72
+	BYTE      $0xe4
+	VPERMW    Z20, Z31, Z14
+	VXORPS    Z23, Z23, Z23
+	CMPQ      AX, $0x1e
+	JLE       part2loaded
+	VMOVUPS.Z (R8), K1, Z22
+	ADDQ      CX, R8
+	CMPQ      AX, $0x1f
+	JLE       part2odd15
+	VMOVUPS.Z (R8), K1, Z23
+	ADDQ      CX, R8
+
+part2odd15:
+	VPADDD amx_half<>+0(SB), Z22, Z24
+	VPANDD amx_upper<>+0(SB), Z24, Z24
+	VSUBPS Z24, Z22, Z22
+	VPADDD amx_half<>+0(SB), Z23, Z25
+	VPANDD amx_upper<>+0(SB), Z25, Z25
+	VSUBPS Z25, Z23, Z23
+	VPADDD amx_half<>+0(SB), Z22, Z24
+	VPANDD amx_upper<>+0(SB), Z24, Z24
+	VSUBPS Z24, Z22, Z22
+	VPADDD amx_half<>+0(SB), Z23, Z25
+	VPANDD amx_upper<>+0(SB), Z25, Z25
+	VSUBPS Z25, Z23, Z23
+	BYTE   $0x62
+	BYTE   $0xa2
+	BYTE   $0x47
+	BYTE   $0x40
+	BYTE   $0x72
+	BYTE   $0xf6
+	VPERMW Z22, Z31, Z15
+
+part2loaded:
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 2048(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	CMPQ       SI, $0x04
+	JLE        part2after4
+	VMOVUPS    Z0, 2304(DX)
+
+part2after4:
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	CMPQ       SI, $0x08
+	JLE        part2after8
+	VMOVUPS    Z0, 2560(DX)
+
+part2after8:
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	CMPQ       SI, $0x0c
+	JLE        part2after12
+	VMOVUPS    Z0, 2816(DX)
+
+part2after12:
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	CMPQ       SI, $0x01
+	JLE        part2after1
+	VMOVUPS    Z1, 2112(DX)
+
+part2after1:
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	CMPQ       SI, $0x05
+	JLE        part2after5
+	VMOVUPS    Z1, 2368(DX)
+
+part2after5:
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	CMPQ       SI, $0x09
+	JLE        part2after9
+	VMOVUPS    Z1, 2624(DX)
+
+part2after9:
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	CMPQ       SI, $0x0d
+	JLE        part2after13
+	VMOVUPS    Z1, 2880(DX)
+
+part2after13:
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	CMPQ       SI, $0x02
+	JLE        part2after2
+	VMOVUPS    Z2, 2176(DX)
+
+part2after2:
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	CMPQ       SI, $0x06
+	JLE        part2after6
+	VMOVUPS    Z2, 2432(DX)
+
+part2after6:
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	CMPQ       SI, $0x0a
+	JLE        part2after10
+	VMOVUPS    Z2, 2688(DX)
+
+part2after10:
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	CMPQ       SI, $0x0e
+	JLE        part2after14
+	VMOVUPS    Z2, 2944(DX)
+
+part2after14:
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	CMPQ       SI, $0x03
+	JLE        part2after3
+	VMOVUPS    Z3, 2240(DX)
+
+part2after3:
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	CMPQ       SI, $0x07
+	JLE        part2after7
+	VMOVUPS    Z3, 2496(DX)
+
+part2after7:
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	CMPQ       SI, $0x0b
+	JLE        part2after11
+	VMOVUPS    Z3, 2752(DX)
+
+part2after11:
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	CMPQ       SI, $0x0f
+	JLE        part2after15
+	VMOVUPS    Z3, 3008(DX)
+
+part2after15:
+	VZEROUPPER
+	RET
+
+// func tileBColsPartsAMX(kc int, src *float32, ld int, lines int, dst *uint32)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
+TEXT ·tileBColsPartsAMX(SB), NOSPLIT, $0-40
+	MOVQ kc+0(FP), AX
+	MOVQ src+8(FP), BX
+	MOVQ ld+16(FP), CX
+	MOVQ lines+24(FP), SI
+	MOVQ dst+32(FP), DX
+	XORQ R9, R9
+	SUBQ $0x20, AX
+	JL   tail
+
+loop:
+	MOVQ       BX, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, (DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 256(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 512(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 768(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 64(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 320(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 576(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 832(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 128(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 384(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 640(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 896(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 192(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 448(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 704(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 960(DX)
+	MOVQ       BX, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 2048(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 2304(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 2560(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 2816(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 2112(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 2368(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 2624(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 2880(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 2176(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 2432(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 2688(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 2944(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 2240(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 2496(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 2752(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 3008(DX)
+	MOVQ       BX, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xdc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xec
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xdc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z16
+	VMOVUPS    64(R8), Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z20
+	VMOVUPS    64(R8), Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xec
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z24
+	VMOVUPS    64(R8), Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS    (R8), Z28
+	VMOVUPS    64(R8), Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfc
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 4096(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 4352(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 4608(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 4864(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 4160(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 4416(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 4672(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 4928(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 4224(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 4480(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 4736(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 4992(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 4288(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 4544(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 4800(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 5056(DX)
+	ADDQ       $+128, BX
+	ADDQ       $0x00001800, DX
+	SUBQ       $0x20, AX
+	JGE        loop
+
+tail:
+	ADDQ       $0x20, AX
+	JZ         done
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVD      DI, K1
+	KSHIFTRD   $0x10, K1, K2
+	MOVQ       BX, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, (DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 256(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 512(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 768(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 64(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 320(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 576(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 832(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 128(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 384(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 640(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 896(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 192(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 448(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 704(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 960(DX)
+	MOVQ       BX, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xce
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xde
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x67
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x47
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xee
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x27
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf2
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x07
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfe
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 2048(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 2304(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 2560(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 2816(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 2112(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 2368(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 2624(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 2880(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 2176(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 2432(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 2688(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 2944(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 2240(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 2496(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 2752(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 3008(DX)
+	MOVQ       BX, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x01
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x02
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x03
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xdc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x04
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x05
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0xb2
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xec
+	MOVQ       CX, DI
+	CMPQ       SI, $0x06
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x07
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x08
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xc0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x09
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0a
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0b
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xdc
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0c
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z16
+	VMOVUPS.Z  64(R8), K2, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	VPADDD     amx_half<>+0(SB), Z16, Z18
+	VPANDD     amx_upper<>+0(SB), Z18, Z18
+	VSUBPS     Z18, Z16, Z16
+	VPADDD     amx_half<>+0(SB), Z17, Z19
+	VPANDD     amx_upper<>+0(SB), Z19, Z19
+	VSUBPS     Z19, Z17, Z17
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xe0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0d
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z20
+	VMOVUPS.Z  64(R8), K2, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z20, Z22
+	VPANDD     amx_upper<>+0(SB), Z22, Z22
+	VSUBPS     Z22, Z20, Z20
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	BYTE       $0x62
+	BYTE       $0x32
+	BYTE       $0x57
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xec
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0e
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z24
+	VMOVUPS.Z  64(R8), K2, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	VPADDD     amx_half<>+0(SB), Z24, Z26
+	VPANDD     amx_upper<>+0(SB), Z26, Z26
+	VSUBPS     Z26, Z24, Z24
+	VPADDD     amx_half<>+0(SB), Z25, Z27
+	VPANDD     amx_upper<>+0(SB), Z27, Z27
+	VSUBPS     Z27, Z25, Z25
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x37
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xf0
+	MOVQ       CX, DI
+	CMPQ       SI, $0x0f
+	CMOVQLE    R9, DI
+	ADDQ       DI, R8
+	VMOVUPS.Z  (R8), K1, Z28
+	VMOVUPS.Z  64(R8), K2, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	VPADDD     amx_half<>+0(SB), Z28, Z30
+	VPANDD     amx_upper<>+0(SB), Z30, Z30
+	VSUBPS     Z30, Z28, Z28
+	VPADDD     amx_half<>+0(SB), Z29, Z31
+	VPANDD     amx_upper<>+0(SB), Z31, Z31
+	VSUBPS     Z31, Z29, Z29
+	BYTE       $0x62
+	BYTE       $0x12
+	BYTE       $0x17
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xfc
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z17
+	VUNPCKLPS  Z3, Z2, Z18
+	VUNPCKHPS  Z3, Z2, Z19
+	VUNPCKLPS  Z5, Z4, Z20
+	VUNPCKHPS  Z5, Z4, Z21
+	VUNPCKLPS  Z7, Z6, Z22
+	VUNPCKHPS  Z7, Z6, Z23
+	VUNPCKLPS  Z9, Z8, Z24
+	VUNPCKHPS  Z9, Z8, Z25
+	VUNPCKLPS  Z11, Z10, Z26
+	VUNPCKHPS  Z11, Z10, Z27
+	VUNPCKLPS  Z13, Z12, Z28
+	VUNPCKHPS  Z13, Z12, Z29
+	VUNPCKLPS  Z15, Z14, Z30
+	VUNPCKHPS  Z15, Z14, Z31
+	VUNPCKLPD  Z18, Z16, Z0
+	VUNPCKHPD  Z18, Z16, Z1
+	VUNPCKLPD  Z19, Z17, Z2
+	VUNPCKHPD  Z19, Z17, Z3
+	VUNPCKLPD  Z22, Z20, Z4
+	VUNPCKHPD  Z22, Z20, Z5
+	VUNPCKLPD  Z23, Z21, Z6
+	VUNPCKHPD  Z23, Z21, Z7
+	VUNPCKLPD  Z26, Z24, Z8
+	VUNPCKHPD  Z26, Z24, Z9
+	VUNPCKLPD  Z27, Z25, Z10
+	VUNPCKHPD  Z27, Z25, Z11
+	VUNPCKLPD  Z30, Z28, Z12
+	VUNPCKHPD  Z30, Z28, Z13
+	VUNPCKLPD  Z31, Z29, Z14
+	VUNPCKHPD  Z31, Z29, Z15
+	VSHUFF32X4 $0x88, Z4, Z0, Z16
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z18
+	VSHUFF32X4 $0xdd, Z12, Z8, Z19
+	VSHUFF32X4 $0x88, Z17, Z16, Z0
+	VMOVUPS    Z0, 4096(DX)
+	VSHUFF32X4 $0x88, Z19, Z18, Z0
+	VMOVUPS    Z0, 4352(DX)
+	VSHUFF32X4 $0xdd, Z17, Z16, Z0
+	VMOVUPS    Z0, 4608(DX)
+	VSHUFF32X4 $0xdd, Z19, Z18, Z0
+	VMOVUPS    Z0, 4864(DX)
+	VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0x88, Z13, Z9, Z21
+	VSHUFF32X4 $0xdd, Z5, Z1, Z22
+	VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z21, Z20, Z1
+	VMOVUPS    Z1, 4160(DX)
+	VSHUFF32X4 $0x88, Z23, Z22, Z1
+	VMOVUPS    Z1, 4416(DX)
+	VSHUFF32X4 $0xdd, Z21, Z20, Z1
+	VMOVUPS    Z1, 4672(DX)
+	VSHUFF32X4 $0xdd, Z23, Z22, Z1
+	VMOVUPS    Z1, 4928(DX)
+	VSHUFF32X4 $0x88, Z6, Z2, Z24
+	VSHUFF32X4 $0x88, Z14, Z10, Z25
+	VSHUFF32X4 $0xdd, Z6, Z2, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27
+	VSHUFF32X4 $0x88, Z25, Z24, Z2
+	VMOVUPS    Z2, 4224(DX)
+	VSHUFF32X4 $0x88, Z27, Z26, Z2
+	VMOVUPS    Z2, 4480(DX)
+	VSHUFF32X4 $0xdd, Z25, Z24, Z2
+	VMOVUPS    Z2, 4736(DX)
+	VSHUFF32X4 $0xdd, Z27, Z26, Z2
+	VMOVUPS    Z2, 4992(DX)
+	VSHUFF32X4 $0x88, Z7, Z3, Z28
+	VSHUFF32X4 $0x88, Z15, Z11, Z29
+	VSHUFF32X4 $0xdd, Z7, Z3, Z30
+	VSHUFF32X4 $0xdd, Z15, Z11, Z31
+	VSHUFF32X4 $0x88, Z29, Z28, Z3
+	VMOVUPS    Z3, 4288(DX)
+	VSHUFF32X4 $0x88, Z31, Z30, Z3
+	VMOVUPS    Z3, 4544(DX)
+	VSHUFF32X4 $0xdd, Z29, Z28, Z3
+	VMOVUPS    Z3, 4800(DX)
+	VSHUFF32X4 $0xdd, Z31, Z30, Z3
+	VMOVUPS    Z3, 5056(DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileBRowsPartsAMX(kc int, src *float32, ld int, cols int, dst *uint32)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
+TEXT ·tileBRowsPartsAMX(SB), NOSPLIT, $0-40
+	MOVQ    kc+0(FP), AX
+	MOVQ    src+8(FP), BX
+	MOVQ    ld+16(FP), CX
+	MOVQ    dst+32(FP), R8
+	MOVQ    cols+24(FP), SI
+	MOVQ    $-1, DI
+	BZHIQ   SI, DI, DI
+	KMOVW   DI, K1
+	SHRQ    $0x10, DI
+	KMOVW   DI, K2
+	VMOVUPS amx_weave<>+0(SB), Z31
+	VMOVUPS amx_first<>+0(SB), Z30
+	VMOVUPS amx_last<>+0(SB), Z29
+	SUBQ    $0x02, AX
+	JL      odd
+
+loop:
+	LEAQ      (BX)(CX*1), DI
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z (DI), K1, Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, (R8)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, 2048(R8)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe0
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, 4096(R8)
+	VMOVUPS.Z 64(BX), K2, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xea
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 1024(R8)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xea
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 3072(R8)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe8
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 5120(R8)
+	ADDQ      $0x00000040, R8
+	LEAQ      (BX)(CX*2), BX
+	SUBQ      $0x02, AX
+	JGE       loop
+
+odd:
+	CMPQ      AX, $-1
+	JNE       done
+	VMOVUPS.Z (BX), K1, Z0
+	VXORPS    Z1, Z1, Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, (R8)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, 2048(R8)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe0
+	VPERMW    Z4, Z31, Z4
+	VMOVUPS   Z4, 4096(R8)
+	VMOVUPS.Z 64(BX), K2, Z0
+	VXORPS    Z1, Z1, Z1
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xea
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 1024(R8)
+	VPADDD    amx_half<>+0(SB), Z0, Z2
+	VPANDD    amx_upper<>+0(SB), Z2, Z2
+	VSUBPS    Z2, Z0, Z0
+	VPADDD    amx_half<>+0(SB), Z1, Z3
+	VPANDD    amx_upper<>+0(SB), Z3, Z3
+	VSUBPS    Z3, Z1, Z1
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xea
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 3072(R8)
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x77
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe8
+	VPERMW    Z5, Z31, Z5
+	VMOVUPS   Z5, 5120(R8)
+	ADDQ      $0x00000040, R8
+
+done:
+	VZEROUPPER
+	RET
+
+// func tileBRowsParts4AMX(kc int, src *float32, ld int, dst *uint32, stride int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, MMX+
+TEXT ·tileBRowsParts4AMX(SB), NOSPLIT, $0-40
+	MOVQ    kc+0(FP), AX
+	MOVQ    src+8(FP), BX
+	MOVQ    ld+16(FP), CX
+	MOVQ    dst+24(FP), R8
+	MOVQ    stride+32(FP), SI
+	LEAQ    (R8)(SI*1), R9
+	LEAQ    (R9)(SI*1), R10
+	LEAQ    (R10)(SI*1), R11
+	VMOVUPS amx_weave<>+0(SB), Z31
+	VMOVUPS amx_first<>+0(SB), Z30
+	VMOVUPS amx_last<>+0(SB), Z29
+	SUBQ    $0x02, AX
+	JL      odd
+
+loop:
+	LEAQ       (BX)(CX*1), DI
+	VMOVUPS    (BX), Z0
+	VMOVUPS    (DI), Z1
+	VPADDD     amx_half<>+0(SB), Z0, Z2
+	VPANDD     amx_upper<>+0(SB), Z2, Z2
+	VSUBPS     Z2, Z0, Z0
+	VPADDD     amx_half<>+0(SB), Z1, Z3
+	VPANDD     amx_upper<>+0(SB), Z3, Z3
+	VSUBPS     Z3, Z1, Z1
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x67
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe2
+	VPERMW     Z4, Z31, Z4
+	VMOVUPS    Z4, (R8)
+	VPADDD     amx_half<>+0(SB), Z0, Z2
+	VPANDD     amx_upper<>+0(SB), Z2, Z2
+	VSUBPS     Z2, Z0, Z0
+	VPADDD     amx_half<>+0(SB), Z1, Z3
+	VPANDD     amx_upper<>+0(SB), Z3, Z3
+	VSUBPS     Z3, Z1, Z1
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x67
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe2
+	VPERMW     Z4, Z31, Z4
+	VMOVUPS    Z4, 2048(R8)
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x77
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe0
+	VPERMW     Z4, Z31, Z4
+	VMOVUPS    Z4, 4096(R8)
+	VMOVUPS    64(BX), Z0
+	VMOVUPS    64(DI), Z1
+	VPADDD     amx_half<>+0(SB), Z0, Z2
+	VPANDD     amx_upper<>+0(SB), Z2, Z2
+	VSUBPS     Z2, Z0, Z0
+	VPADDD     amx_half<>+0(SB), Z1, Z3
+	VPANDD     amx_upper<>+0(SB), Z3, Z3
+	VSUBPS     Z3, Z1, Z1
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x67
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xea
+	VPERMW     Z5, Z31, Z5
+	VMOVUPS    Z5, 1024(R8)
+	VPADDD     amx_half<>+0(SB), Z0, Z2
+	VPANDD     amx_upper<>+0(SB), Z2, Z2
+	VSUBPS     Z2, Z0, Z0
+	VPADDD     amx_half<>+0(SB), Z1, Z3
+	VPANDD     amx_upper<>+0(SB), Z3, Z3
+	VSUBPS     Z3, Z1, Z1
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x67
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xea
+	VPERMW     Z5, Z31, Z5
+	VMOVUPS    Z5, 3072(R8)
+	BYTE       $0x62
+	BYTE       $0xf2
+	BYTE       $0x77
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe8
+	VPERMW     Z5, Z31, Z5
+	VMOVUPS    Z5, 5120(R8)
+	ADDQ       $0x00000040, R8
+	PREFETCHT0 (BX)(CX*8)
+	PREFETCHT0 (DI)(CX*8)
+	PREFETCHT0 64(BX)(CX*8)
+	PREFETCHT0 64(DI)(CX*8)
+	VMOVUPS    128(BX), Z7
+	VMOVUPS    128(DI), Z8
+	VPADDD     amx_half<>+0(SB), Z7, Z9
+	VPANDD     amx_upper<>+0(SB), Z9, Z9
+	VSUBPS     Z9, Z7, Z7
+	VPADDD     amx_half<>+0(SB), Z8, Z10
+	VPANDD     amx_upper<>+0(SB), Z10, Z10
+	VSUBPS     Z10, Z8, Z8
+	BYTE       $0x62
+	BYTE       $0x52
+	BYTE       $0x2f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xd9
+	VPERMW     Z11, Z31, Z11
+	VMOVUPS    Z11, (R9)
+	VPADDD     amx_half<>+0(SB), Z7, Z9
+	VPANDD     amx_upper<>+0(SB), Z9, Z9
+	VSUBPS     Z9, Z7, Z7
+	VPADDD     amx_half<>+0(SB), Z8, Z10
+	VPANDD     amx_upper<>+0(SB), Z10, Z10
+	VSUBPS     Z10, Z8, Z8
+	BYTE       $0x62
+	BYTE       $0x52
+	BYTE       $0x2f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xd9
+	VPERMW     Z11, Z31, Z11
+	VMOVUPS    Z11, 2048(R9)
+	BYTE       $0x62
+	BYTE       $0x72
+	BYTE       $0x3f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xdf
+	VPERMW     Z11, Z31, Z11
+	VMOVUPS    Z11, 4096(R9)
+	VMOVUPS    192(BX), Z7
+	VMOVUPS    192(DI), Z8
+	VPADDD     amx_half<>+0(SB), Z7, Z9
+	VPANDD     amx_upper<>+0(SB), Z9, Z9
+	VSUBPS     Z9, Z7, Z7
+	VPADDD     amx_half<>+0(SB), Z8, Z10
+	VPANDD     amx_upper<>+0(SB), Z10, Z10
+	VSUBPS     Z10, Z8, Z8
+	BYTE       $0x62
+	BYTE       $0x52
+	BYTE       $0x2f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe1
+	VPERMW     Z12, Z31, Z12
+	VMOVUPS    Z12, 1024(R9)
+	VPADDD     amx_half<>+0(SB), Z7, Z9
+	VPANDD     amx_upper<>+0(SB), Z9, Z9
+	VSUBPS     Z9, Z7, Z7
+	VPADDD     amx_half<>+0(SB), Z8, Z10
+	VPANDD     amx_upper<>+0(SB), Z10, Z10
+	VSUBPS     Z10, Z8, Z8
+	BYTE       $0x62
+	BYTE       $0x52
+	BYTE       $0x2f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe1
+	VPERMW     Z12, Z31, Z12
+	VMOVUPS    Z12, 3072(R9)
+	BYTE       $0x62
+	BYTE       $0x72
+	BYTE       $0x3f
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xe7
+	VPERMW     Z12, Z31, Z12
+	VMOVUPS    Z12, 5120(R9)
+	ADDQ       $0x00000040, R9
+	PREFETCHT0 128(BX)(CX*8)
+	PREFETCHT0 128(DI)(CX*8)
+	PREFETCHT0 192(BX)(CX*8)
+	PREFETCHT0 192(DI)(CX*8)
+	VMOVUPS    256(BX), Z14
+	VMOVUPS    256(DI), Z15
+	VPADDD     amx_half<>+0(SB), Z14, Z16
+	VPANDD     amx_upper<>+0(SB), Z16, Z16
+	VSUBPS     Z16, Z14, Z14
+	VPADDD     amx_half<>+0(SB), Z15, Z17
+	VPANDD     amx_upper<>+0(SB), Z17, Z17
+	VSUBPS     Z17, Z15, Z15
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	VPERMW     Z18, Z31, Z18
+	VMOVUPS    Z18, (R10)
+	VPADDD     amx_half<>+0(SB), Z14, Z16
+	VPANDD     amx_upper<>+0(SB), Z16, Z16
+	VSUBPS     Z16, Z14, Z14
+	VPADDD     amx_half<>+0(SB), Z15, Z17
+	VPANDD     amx_upper<>+0(SB), Z17, Z17
+	VSUBPS     Z17, Z15, Z15
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd0
+	VPERMW     Z18, Z31, Z18
+	VMOVUPS    Z18, 2048(R10)
+	BYTE       $0x62
+	BYTE       $0xc2
+	BYTE       $0x07
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xd6
+	VPERMW     Z18, Z31, Z18
+	VMOVUPS    Z18, 4096(R10)
+	VMOVUPS    320(BX), Z14
+	VMOVUPS    320(DI), Z15
+	VPADDD     amx_half<>+0(SB), Z14, Z16
+	VPANDD     amx_upper<>+0(SB), Z16, Z16
+	VSUBPS     Z16, Z14, Z14
+	VPADDD     amx_half<>+0(SB), Z15, Z17
+	VPANDD     amx_upper<>+0(SB), Z17, Z17
+	VSUBPS     Z17, Z15, Z15
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd8
+	VPERMW     Z19, Z31, Z19
+	VMOVUPS    Z19, 1024(R10)
+	VPADDD     amx_half<>+0(SB), Z14, Z16
+	VPANDD     amx_upper<>+0(SB), Z16, Z16
+	VSUBPS     Z16, Z14, Z14
+	VPADDD     amx_half<>+0(SB), Z15, Z17
+	VPANDD     amx_upper<>+0(SB), Z17, Z17
+	VSUBPS     Z17, Z15, Z15
+	BYTE       $0x62
+	BYTE       $0xa2
+	BYTE       $0x77
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd8
+	VPERMW     Z19, Z31, Z19
+	VMOVUPS    Z19, 3072(R10)
+	BYTE       $0x62
+	BYTE       $0xc2
+	BYTE       $0x07
+	BYTE       $0x48
+	BYTE       $0x72
+	BYTE       $0xde
+	VPERMW     Z19, Z31, Z19
+	VMOVUPS    Z19, 5120(R10)
+	ADDQ       $0x00000040, R10
+	PREFETCHT0 256(BX)(CX*8)
+	PREFETCHT0 256(DI)(CX*8)
+	PREFETCHT0 320(BX)(CX*8)
+	PREFETCHT0 320(DI)(CX*8)
+	VMOVUPS    384(BX), Z21
+	VMOVUPS    384(DI), Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x3f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcf
+	VPERMW     Z25, Z31, Z25
+	VMOVUPS    Z25, (R11)
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x3f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcf
+	VPERMW     Z25, Z31, Z25
+	VMOVUPS    Z25, 2048(R11)
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x4f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xcd
+	VPERMW     Z25, Z31, Z25
+	VMOVUPS    Z25, 4096(R11)
+	VMOVUPS    448(BX), Z21
+	VMOVUPS    448(DI), Z22
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x3f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd7
+	VPERMW     Z26, Z31, Z26
+	VMOVUPS    Z26, 1024(R11)
+	VPADDD     amx_half<>+0(SB), Z21, Z23
+	VPANDD     amx_upper<>+0(SB), Z23, Z23
+	VSUBPS     Z23, Z21, Z21
+	VPADDD     amx_half<>+0(SB), Z22, Z24
+	VPANDD     amx_upper<>+0(SB), Z24, Z24
+	VSUBPS     Z24, Z22, Z22
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x3f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd7
+	VPERMW     Z26, Z31, Z26
+	VMOVUPS    Z26, 3072(R11)
+	BYTE       $0x62
+	BYTE       $0x22
+	BYTE       $0x4f
+	BYTE       $0x40
+	BYTE       $0x72
+	BYTE       $0xd5
+	VPERMW     Z26, Z31, Z26
+	VMOVUPS    Z26, 5120(R11)
+	ADDQ       $0x00000040, R11
+	PREFETCHT0 384(BX)(CX*8)
+	PREFETCHT0 384(DI)(CX*8)
+	PREFETCHT0 448(BX)(CX*8)
+	PREFETCHT0 448(DI)(CX*8)
+	LEAQ       (BX)(CX*2), BX
+	SUBQ       $0x02, AX
+	JGE        loop
+
+odd:
+	CMPQ    AX, $-1
+	JNE     done
+	VMOVUPS (BX), Z0
 	VXORPS  Z1, Z1, Z1
+	VPADDD  amx_half<>+0(SB), Z0, Z2
+	VPANDD  amx_upper<>+0(SB), Z2, Z2
+	VSUBPS  Z2, Z0, Z0
+	VPADDD  amx_half<>+0(SB), Z1, Z3
+	VPANDD  amx_upper<>+0(SB), Z3, Z3
+	VSUBPS  Z3, Z1, Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x67
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xe2
+	VPERMW  Z4, Z31, Z4
+	VMOVUPS Z4, (R8)
+	VPADDD  amx_half<>+0(SB), Z0, Z2
+	VPANDD  amx_upper<>+0(SB), Z2, Z2
+	VSUBPS  Z2, Z0, Z0
+	VPADDD  amx_half<>+0(SB), Z1, Z3
+	VPANDD  amx_upper<>+0(SB), Z3, Z3
+	VSUBPS  Z3, Z1, Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x67
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xe2
+	VPERMW  Z4, Z31, Z4
+	VMOVUPS Z4, 2048(R8)
 	BYTE    $0x62
 	BYTE    $0xf2
 	BYTE    $0x77
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z0, Z31, Z4
-	VMOVUPS 448(BX), Z0
+	BYTE    $0xe0
+	VPERMW  Z4, Z31, Z4
+	VMOVUPS Z4, 4096(R8)
+	VMOVUPS 64(BX), Z0
 	VXORPS  Z1, Z1, Z1
+	VPADDD  amx_half<>+0(SB), Z0, Z2
+	VPANDD  amx_upper<>+0(SB), Z2, Z2
+	VSUBPS  Z2, Z0, Z0
+	VPADDD  amx_half<>+0(SB), Z1, Z3
+	VPANDD  amx_upper<>+0(SB), Z3, Z3
+	VSUBPS  Z3, Z1, Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x67
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xea
+	VPERMW  Z5, Z31, Z5
+	VMOVUPS Z5, 1024(R8)
+	VPADDD  amx_half<>+0(SB), Z0, Z2
+	VPANDD  amx_upper<>+0(SB), Z2, Z2
+	VSUBPS  Z2, Z0, Z0
+	VPADDD  amx_half<>+0(SB), Z1, Z3
+	VPANDD  amx_upper<>+0(SB), Z3, Z3
+	VSUBPS  Z3, Z1, Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x67
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xea
+	VPERMW  Z5, Z31, Z5
+	VMOVUPS Z5, 3072(R8)
 	BYTE    $0x62
 	BYTE    $0xf2
 	BYTE    $0x77
 	BYTE    $0x48
 	BYTE    $0x72
-	BYTE    $0xc0
-	VPERMW  Z0, Z31, Z5
-	VMOVUPS Z4, (R11)
-	VMOVUPS Z5, 64(R11)
-	SUBQ    $-128, R11
+	BYTE    $0xe8
+	VPERMW  Z5, Z31, Z5
+	VMOVUPS Z5, 5120(R8)
+	ADDQ    $0x00000040, R8
+	VMOVUPS 128(BX), Z7
+	VXORPS  Z8, Z8, Z8
+	VPADDD  amx_half<>+0(SB), Z7, Z9
+	VPANDD  amx_upper<>+0(SB), Z9, Z9
+	VSUBPS  Z9, Z7, Z7
+	VPADDD  amx_half<>+0(SB), Z8, Z10
+	VPANDD  amx_upper<>+0(SB), Z10, Z10
+	VSUBPS  Z10, Z8, Z8
+	BYTE    $0x62
+	BYTE    $0x52
+	BYTE    $0x2f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd9
+	VPERMW  Z11, Z31, Z11
+	VMOVUPS Z11, (R9)
+	VPADDD  amx_half<>+0(SB), Z7, Z9
+	VPANDD  amx_upper<>+0(SB), Z9, Z9
+	VSUBPS  Z9, Z7, Z7
+	VPADDD  amx_half<>+0(SB), Z8, Z10
+	VPANDD  amx_upper<>+0(SB), Z10, Z10
+	VSUBPS  Z10, Z8, Z8
+	BYTE    $0x62
+	BYTE    $0x52
+	BYTE    $0x2f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd9
+	VPERMW  Z11, Z31, Z11
+	VMOVUPS Z11, 2048(R9)
+	BYTE    $0x62
+	BYTE    $0x72
+	BYTE    $0x3f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xdf
+	VPERMW  Z11, Z31, Z11
+	VMOVUPS Z11, 4096(R9)
+	VMOVUPS 192(BX), Z7
+	VXORPS  Z8, Z8, Z8
+	VPADDD  amx_half<>+0(SB), Z7, Z9
+	VPANDD  amx_upper<>+0(SB), Z9, Z9
+	VSUBPS  Z9, Z7, Z7
+	VPADDD  amx_half<>+0(SB), Z8, Z10
+	VPANDD  amx_upper<>+0(SB), Z10, Z10
+	VSUBPS  Z10, Z8, Z8
+	BYTE    $0x62
+	BYTE    $0x52
+	BYTE    $0x2f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xe1
+	VPERMW  Z12, Z31, Z12
+	VMOVUPS Z12, 1024(R9)
+	VPADDD  amx_half<>+0(SB), Z7, Z9
+	VPANDD  amx_upper<>+0(SB), Z9, Z9
+	VSUBPS  Z9, Z7, Z7
+	VPADDD  amx_half<>+0(SB), Z8, Z10
+	VPANDD  amx_upper<>+0(SB), Z10, Z10
+	VSUBPS  Z10, Z8, Z8
+	BYTE    $0x62
+	BYTE    $0x52
+	BYTE    $0x2f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xe1
+	VPERMW  Z12, Z31, Z12
+	VMOVUPS Z12, 3072(R9)
+	BYTE    $0x62
+	BYTE    $0x72
+	BYTE    $0x3f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xe7
+	VPERMW  Z12, Z31, Z12
+	VMOVUPS Z12, 5120(R9)
+	ADDQ    $0x00000040, R9
+	VMOVUPS 256(BX), Z14
+	VXORPS  Z15, Z15, Z15
+	VPADDD  amx_half<>+0(SB), Z14, Z16
+	VPANDD  amx_upper<>+0(SB), Z16, Z16
+	VSUBPS  Z16, Z14, Z14
+	VPADDD  amx_half<>+0(SB), Z15, Z17
+	VPANDD  amx_upper<>+0(SB), Z17, Z17
+	VSUBPS  Z17, Z15, Z15
+	BYTE    $0x62
+	BYTE    $0xa2
+	BYTE    $0x77
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd0
+	VPERMW  Z18, Z31, Z18
+	VMOVUPS Z18, (R10)
+	VPADDD  amx_half<>+0(SB), Z14, Z16
+	VPANDD  amx_upper<>+0(SB), Z16, Z16
+	VSUBPS  Z16, Z14, Z14
+	VPADDD  amx_half<>+0(SB), Z15, Z17
+	VPANDD  amx_upper<>+0(SB), Z17, Z17
+	VSUBPS  Z17, Z15, Z15
+	BYTE    $0x62
+	BYTE    $0xa2
+	BYTE    $0x77
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd0
+	VPERMW  Z18, Z31, Z18
+	VMOVUPS Z18, 2048(R10)
+	BYTE    $0x62
+	BYTE    $0xc2
+	BYTE    $0x07
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd6
+	VPERMW  Z18, Z31, Z18
+	VMOVUPS Z18, 4096(R10)
+	VMOVUPS 320(BX), Z14
+	VXORPS  Z15, Z15, Z15
+	VPADDD  amx_half<>+0(SB), Z14, Z16
+	VPANDD  amx_upper<>+0(SB), Z16, Z16
+	VSUBPS  Z16, Z14, Z14
+	VPADDD  amx_half<>+0(SB), Z15, Z17
+	VPANDD  amx_upper<>+0(SB), Z17, Z17
+	VSUBPS  Z17, Z15, Z15
+	BYTE    $0x62
+	BYTE    $0xa2
+	BYTE    $0x77
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd8
+	VPERMW  Z19, Z31, Z19
+	VMOVUPS Z19, 1024(R10)
+	VPADDD  amx_half<>+0(SB), Z14, Z16
+	VPANDD  amx_upper<>+0(SB), Z16, Z16
+	VSUBPS  Z16, Z14, Z14
+	VPADDD  amx_half<>+0(SB), Z15, Z17
+	VPANDD  amx_upper<>+0(SB), Z17, Z17
+	VSUBPS  Z17, Z15, Z15
+	BYTE    $0x62
+	BYTE    $0xa2
+	BYTE    $0x77
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd8
+	VPERMW  Z19, Z31, Z19
+	VMOVUPS Z19, 3072(R10)
+	BYTE    $0x62
+	BYTE    $0xc2
+	BYTE    $0x07
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xde
+	VPERMW  Z19, Z31, Z19
+	VMOVUPS Z19, 5120(R10)
+	ADDQ    $0x00000040, R10
+	VMOVUPS 384(BX), Z21
+	VXORPS  Z22, Z22, Z22
+	VPADDD  amx_half<>+0(SB), Z21, Z23
+	VPANDD  amx_upper<>+0(SB), Z23, Z23
+	VSUBPS  Z23, Z21, Z21
+	VPADDD  amx_half<>+0(SB), Z22, Z24
+	VPANDD  amx_upper<>+0(SB), Z24, Z24
+	VSUBPS  Z24, Z22, Z22
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x3f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xcf
+	VPERMW  Z25, Z31, Z25
+	VMOVUPS Z25, (R11)
+	VPADDD  amx_half<>+0(SB), Z21, Z23
+	VPANDD  amx_upper<>+0(SB), Z23, Z23
+	VSUBPS  Z23, Z21, Z21
+	VPADDD  amx_half<>+0(SB), Z22, Z24
+	VPANDD  amx_upper<>+0(SB), Z24, Z24
+	VSUBPS  Z24, Z22, Z22
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x3f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xcf
+	VPERMW  Z25, Z31, Z25
+	VMOVUPS Z25, 2048(R11)
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x4f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xcd
+	VPERMW  Z25, Z31, Z25
+	VMOVUPS Z25, 4096(R11)
+	VMOVUPS 448(BX), Z21
+	VXORPS  Z22, Z22, Z22
+	VPADDD  amx_half<>+0(SB), Z21, Z23
+	VPANDD  amx_upper<>+0(SB), Z23, Z23
+	VSUBPS  Z23, Z21, Z21
+	VPADDD  amx_half<>+0(SB), Z22, Z24
+	VPANDD  amx_upper<>+0(SB), Z24, Z24
+	VSUBPS  Z24, Z22, Z22
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x3f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd7
+	VPERMW  Z26, Z31, Z26
+	VMOVUPS Z26, 1024(R11)
+	VPADDD  amx_half<>+0(SB), Z21, Z23
+	VPANDD  amx_upper<>+0(SB), Z23, Z23
+	VSUBPS  Z23, Z21, Z21
+	VPADDD  amx_half<>+0(SB), Z22, Z24
+	VPANDD  amx_upper<>+0(SB), Z24, Z24
+	VSUBPS  Z24, Z22, Z22
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x3f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd7
+	VPERMW  Z26, Z31, Z26
+	VMOVUPS Z26, 3072(R11)
+	BYTE    $0x62
+	BYTE    $0x22
+	BYTE    $0x4f
+	BYTE    $0x40
+	BYTE    $0x72
+	BYTE    $0xd5
+	VPERMW  Z26, Z31, Z26
+	VMOVUPS Z26, 5120(R11)
+	ADDQ    $0x00000040, R11
 
 done:
 	VZEROUPPER

@@ -56,7 +56,7 @@ type PackedB struct {
 	K, N int
 }
 
-// PackedBLen returns the elements that a packed B (k,n) needs, whatever the set.
+// PackedBLen returns the elements that a packed B (k,n) needs, whatever the set but for Parts.
 func PackedBLen(k, n int) int { return k * roundUp(n, PanelCols) }
 
 // Cut is what a caller that cuts C into tiles, each a call of its own, should know of a set's product.
@@ -75,7 +75,7 @@ func (s Set) Cut(bf16 bool) Cut {
 		p = s.t.bf16
 	}
 	if p.tiles != nil {
-		return Cut{p.m, 200, true}
+		return Cut{p.m, 200 / max(p.pieces, 1), p.direct != nil}
 	}
 	return Cut{p.m, 24, p.direct != nil}
 }
@@ -103,7 +103,7 @@ func (s Set) Gemm(c, a, b Mat, acc bool, ws []float32) {
 // PackB fills columns j0 to j1 of dst from b (K,N); j0 is a multiple of PanelCols and j1 one too, or N.
 // Threads may fill disjoint ranges at once.
 func (s Set) PackB(dst PackedB, b Mat, j0, j1 int) {
-	if dst.K != b.Rows || dst.N != b.Cols || len(dst.Data) < PackedBLen(dst.K, dst.N) {
+	if dst.K != b.Rows || dst.N != b.Cols || len(dst.Data) < s.packedBLen(dst.K, dst.N) {
 		panic("kernel: PackB: packed matrix does not match")
 	}
 	s.t.f32.packWhole(dst.Data, b.operand(), j0, j1)
@@ -112,7 +112,7 @@ func (s Set) PackB(dst PackedB, b Mat, j0, j1 int) {
 // GemmPacked is Gemm, bits included, with columns j0 to j0+N of a packed B, j0 a multiple of
 // PanelCols. Many threads may share b.
 func (s Set) GemmPacked(c, a Mat, b PackedB, j0 int, acc bool, ws []float32) {
-	if len(b.Data) < PackedBLen(b.K, b.N) {
+	if len(b.Data) < s.packedBLen(b.K, b.N) {
 		panic("kernel: GemmPacked: packed matrix is too short")
 	}
 	s.t.f32.gemmPacked(c, half{}, half{}, a.operand(), b.Data, b.K, b.N, j0, acc, ws)

@@ -8,7 +8,6 @@ import "unsafe"
 // columns, or 16 float32 of C. A block of C is 32 x 32.
 const (
 	amxRows  = 16
-	amxK     = 32
 	amxLine  = 4 * amxRows // bytes of a tile's row
 	amxBlock = 2 * amxRows // rows and columns of a block of C
 )

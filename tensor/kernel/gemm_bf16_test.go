@@ -60,7 +60,7 @@ func TestGemmBF16Small(t *testing.T) {
 			what := fmt.Sprintf("trial %d (%d,%d,%d) forms %d %d half %v %v acc %v", trial, m, n, k, fa, fb, ha, hb, acc)
 			s.GemmBF16(c, a, b, acc, workspace(r, m, n, k))
 			g.check(t, what)
-			checkGemm(t, what, c, c0, av, bv, acc)
+			checkGemm(t, what, c, c0, av, bv, acc, 1)
 
 			same := func(form string, got Mat) {
 				t.Helper()

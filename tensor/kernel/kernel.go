@@ -26,7 +26,7 @@ package kernel
 // or Sets. A Set is small, immutable and safe for concurrent use; two Sets of one instruction set are ==.
 type Set struct{ t *table }
 
-// Name returns the instruction set: "generic", "avx2", "avx512", "avx512bf16" or "avx512amx".
+// Name returns the instruction set: "generic", "avx2", "avx512", "avx512bf16", "avx512amx" or, of its Parts, "avx512amx-parts".
 func (s Set) Name() string { return s.t.name }
 
 // Generic returns the plain Go kernels, the definition of all others.
@@ -39,6 +39,7 @@ type table struct {
 
 	f32, bf16 *product
 	flash     *flash
+	parts     *table // the same with the float32 product in parts, or nil
 
 	add     func(out, x, y []float32)
 	mul     func(out, x, y []float32)

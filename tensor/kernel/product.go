@@ -14,6 +14,7 @@ type product struct {
 	m, n, kb int // kb is 256, or 512 where a block is at most 256 steps or a wide set can multiply A as it lies
 	pairs    bool
 	unit     int // a panel's steps are a multiple of it, the last of them zeros; 0 is 1
+	pieces   int // bf16 that an element becomes, each with dwords of its own; 0 is 1
 	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of a packed panel of B. From next on it
 	// may ask the cache for 16 dwords every four steps, and does not read them.
 	micro func(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32)
@@ -75,7 +76,10 @@ const (
 	packKB = 256 // the most of them where packing A is the product's own choice, and the most k where it is widened
 	padA   = 16  // dwords after each A panel: packing may store more than counts
 	minK   = 20  // the least k in a workspace's size: room for the zeros and the tile of a set with tiles
-	tileAt = 32 * 32
+	// partsKB is the k of a block of a product in parts, of 48 KiB a strip of A and a panel of B: L2 feeds the tiles, and C comes and goes half as often as with 128; amxK those of a tile.
+	partsKB = 256
+	amxK    = 32
+	tileAt  = 32 * 32
 )
 
 // GemmWorkspace returns the elements of workspace that one thread's product of at most (m,n,k) needs, in
@@ -83,9 +87,11 @@ const (
 func GemmWorkspace(m, n, k int) int {
 	const align = 16 // the parts start on 64 bytes
 	k = max(k, minK)
+	parts := min(roundUp(k, amxK), partsKB) * 3 / 2 // steps of a product in parts
 	packed := func(rows, steps int) int { return nearLD(min(m, rows)) / minM * (min(k, steps)*minM + padA) }
-	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB))
-	b := roundUp(min(n, blockN), maxN) * min(k, maxKB)
+	strips := func(rows, steps int) int { return roundUp(min(m, rows), amxK) * min(parts, steps) }
+	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB), strips(packM, packKB), strips(packM*packKB/maxKB, maxKB))
+	b := roundUp(min(n, blockN), maxN) * max(min(k, maxKB), parts)
 	wide := roundUp(min(k, packKB), 2) * maxN
 	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
 }
@@ -133,10 +139,10 @@ func (o operand) check(what string) {
 	}
 }
 
-// steps is how many steps kc of K take.
+// steps is how many steps kc of K take, those of every part counted.
 func (p *product) steps(kc int) int {
 	if p.pairs {
-		return roundUp((kc+1)/2, max(p.unit, 1))
+		return roundUp((kc+1)/2, max(p.unit, 1)) * max(p.pieces, 1)
 	}
 	return kc
 }

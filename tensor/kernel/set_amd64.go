@@ -87,6 +87,14 @@ var avx512BF16Table = func() table {
 var avx512AMXTable = func() table {
 	t := avx512Table
 	t.name, t.bf16 = "avx512amx", &avx512AMX
+	t.parts = &avx512PartsTable
+	return t
+}()
+
+// avx512PartsTable is avx512AMXTable with the float32 product in parts.
+var avx512PartsTable = func() table {
+	t := avx512Table
+	t.name, t.f32, t.bf16 = "avx512amx-parts", &avx512Parts, &avx512AMX
 	return t
 }()
 

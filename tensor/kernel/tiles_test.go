@@ -46,6 +46,83 @@ func TestTileOrder(t *testing.T) {
 	}
 }
 
+// TestPartsOrder: the product of parts sums in the order that Parts documents, where this CPU has tiles, and is nearer to the exact one than
+// the product by multiply-adds.
+func TestPartsOrder(t *testing.T) {
+	s, ok := AVX512AMX()
+	if !ok {
+		return // there is nothing here whose order could be wrong
+	}
+	p := s.Parts()
+	r := newRand()
+	for _, d := range [][3]int{{1, 1, 1}, {3, 5, 33}, {17, 20, 64}, {40, 33, 100}, {33, 50, 700}} {
+		m, n, k := d[0], d[1], d[2]
+		a, b := newMat(r, m, k, form(r.IntN(3)), 0), newMat(r, k, n, form(r.IntN(3)), 0)
+		for _, acc := range []bool{false, true} {
+			_, c := newC(r, m, n, 0, 0)
+			c0, plain := clone(c), clone(c)
+			p.Gemm(c, a, b, acc, workspace(r, m, n, k))
+			s.Gemm(plain, a, b, acc, workspace(r, m, n, k))
+			var far, plainFar float64
+			for i := range m {
+				for j := range n {
+					sum, exact := float32(0), 0.0
+					if acc {
+						sum = c0.at(i, j)
+						exact = float64(sum)
+					}
+					for at := 0; at < k; at += amxK {
+						for _, w := range [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}} {
+							var part [2]float32
+							for q := at; q < min(at+amxK, k); q++ { // products are exact, and so is the sum in float64 here
+								x, y := split(a.at(i, q))[w[0]], split(b.at(q, j))[w[1]]
+								v := &part[q%2]
+								*v = float32(float64(*v) + float64(widened(x))*float64(widened(y)))
+							}
+							sum += part[0] + part[1]
+						}
+					}
+					for q := range k {
+						exact += float64(a.at(i, q)) * float64(b.at(q, j))
+					}
+					got := c.at(i, j)
+					if math.Float32bits(got) != math.Float32bits(sum) {
+						t.Fatalf("%v acc %v: C[%d,%d] got %v, want %v", d, acc, i, j, got, sum)
+					}
+					far += math.Pow(float64(got)-exact, 2)
+					plainFar += math.Pow(float64(plain.at(i, j))-exact, 2)
+				}
+			}
+			if k >= 64 && far > plainFar {
+				t.Errorf("%v acc %v: squares of errors sum to %g, want at most %g as by multiply-adds", d, acc, far, plainFar)
+			}
+		}
+	}
+}
+
+// TestSplit: the parts of a float are bf16 whose sum it is, each at most half a unit of the one before.
+func TestSplit(t *testing.T) {
+	r := newRand()
+	for range 100000 {
+		x := math.Float32frombits(r.Uint32())
+		if size := math.Abs(float64(x)); !(size > 0x1p-100 && size < 0x1p127) {
+			continue
+		}
+		p := split(x)
+		if sum := float64(widened(p[0])) + float64(widened(p[1])) + float64(widened(p[2])); sum != float64(x) {
+			t.Fatalf("%v has parts %v, whose sum is %v", x, p, sum)
+		}
+		for i := range p[1:] {
+			if a, b := math.Abs(float64(widened(p[i]))), math.Abs(float64(widened(p[i+1]))); b > a*0x1p-8 {
+				t.Fatalf("%v: part %d is %v, after %v", x, i+1, b, a)
+			}
+		}
+	}
+}
+
+// widened is a bf16 as a float.
+func widened(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
 // TestGemmBF16Round: the product that is rounded to bf16 as it is stored, with B packed before or not, has the bits of rounding afterwards.
 func TestGemmBF16Round(t *testing.T) {
 	eachSet(t, func(t *testing.T, s Set) {

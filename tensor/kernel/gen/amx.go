@@ -15,6 +15,7 @@ func amx() {
 	for _, m := range []int{2, 1} {
 		for _, n := range []int{2, 1} {
 			tiles(m, n)
+			tilesParts(m, n)
 		}
 	}
 	packAMX()
@@ -170,6 +171,97 @@ func tiles(m, n int) {
 	ret()
 }
 
+// tilesParts emits tiles for operands in three parts, C in float32 alone. For each 32 of K there are three tiles of A for each 16 rows, and of B
+// two for each part, 1 KiB each, one after the other; the products of parts come smallest first.
+func tilesParts(m, n int) {
+	fn(fmt.Sprintf("tiles%d%dParts", m, n), "func(config *[64]byte, panels, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)")
+	const a0, b0 = 4, 6 // tile registers; C has 0 to 3
+	a, a1, aStep, b, bp, c, ldc, t, panels, stride := reg.RBX, reg.RAX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13
+	Load(Param("config"), t)
+	ldtilecfg(t)
+	Load(Param("panels"), panels)
+	Load(Param("aStep"), aStep)
+	Load(Param("b"), bp)
+	Load(Param("c"), c)
+	Load(Param("ldc"), ldc)
+	MOVQ(U32(64), stride)
+	eachTile := func(f func(tile int, base reg.GPPhysical, disp int)) {
+		for j := range n {
+			f(j, c, 64*j)
+		}
+		if m == 2 {
+			MOVQ(ldc, t)
+			SHLQ(Imm(4), t)
+			ADDQ(c, t)
+			for j := range n {
+				f(2+j, t, 64*j)
+			}
+		}
+	}
+	Label("panel")
+	Load(Param("rows"), t) // lines of the result that are far away come while the tiles work
+	MOVQ(c, a1)
+	Label("ask")
+	prefetchW(a1, 0)
+	if n == 2 {
+		prefetchW(a1, 64)
+	}
+	ADDQ(ldc, a1)
+	DECQ(t)
+	JNE(LabelRef("ask"))
+	Load(Param("acc"), reg.DIB)
+	TESTB(reg.DIB, reg.DIB)
+	JZ(LabelRef("zero"))
+	eachTile(func(tile int, base reg.GPPhysical, disp int) { tileLoad(tile, base, ldc, byte(disp)) })
+	JMP(LabelRef("start"))
+	Label("zero")
+	for i := range m {
+		for j := range n {
+			tileZero(2*i + j)
+		}
+	}
+	Label("start")
+	Load(Param("a"), a)
+	MOVQ(bp, b)
+	Load(Param("blocks"), t)
+	Label("loop")
+	left, right, ahead := -1, -1, 6*1024
+	for _, parts := range [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}} {
+		for i := range m {
+			if parts[0] != left {
+				tileLoadFar(a0+i, a, stride, 1024*(3*i+parts[0]))
+			}
+		}
+		for j := range n {
+			if parts[1] != right {
+				tileLoadFar(b0+j, b, stride, 1024*(2*parts[1]+j))
+			}
+		}
+		left, right = parts[0], parts[1]
+		for i := range m {
+			for j := range n {
+				tileDot(2*i+j, a0+i, b0+j)
+				for range 16 / m / n { // the next 32 of K, or the next panel's first
+					PREFETCHT0(mem(b, ahead))
+					ahead += 64
+				}
+			}
+		}
+	}
+	ADDQ(aStep, a)
+	ADDQ(U32(6*1024), b)
+	DECQ(t)
+	JNE(LabelRef("loop"))
+	eachTile(func(tile int, base reg.GPPhysical, disp int) { tileStore(tile, base, ldc, byte(disp)) })
+	SUBQ(I8(-128), c)
+	Load(Param("bPanel"), t)
+	ADDQ(t, bp)
+	DECQ(panels)
+	JNE(LabelRef("panel"))
+	tileRelease()
+	ret()
+}
+
 // Go's assembler does not know the instructions below; here are their bytes: Intel SDM volume 2.
 
 // code emits bytes.
@@ -189,6 +281,12 @@ func ldtilecfg(p reg.GPPhysical) { code(0xC4, 0xE2, 0x78, 0x49, numbers[p]) }
 func sib(pp byte, tile int, base, stride reg.GPPhysical, disp byte) {
 	b, s := numbers[base], numbers[stride]
 	code(0xC4, 0xE2^(b>>3<<5)^(s>>3<<6), 0x78|pp, 0x4B, 0x44|byte(tile)<<3, s&7<<3|b&7, disp)
+}
+
+// tileLoadFar is tileLoad with a displacement of four bytes.
+func tileLoadFar(tile int, base, stride reg.GPPhysical, disp int) {
+	b, s := numbers[base], numbers[stride]
+	code(0xC4, 0xE2^(b>>3<<5)^(s>>3<<6), 0x7B, 0x4B, 0x84|byte(tile)<<3, s&7<<3|b&7, byte(disp), byte(disp>>8), 0, 0)
 }
 
 func tileLoad(tile int, base, stride reg.GPPhysical, disp byte)  { sib(3, tile, base, stride, disp) } // TILELOADD

@@ -17,6 +17,7 @@ const (
 	rounded               // float32 to pairs
 	widened               // bf16 to float32
 	nearest               // float32 to float32 with the values of bf16
+	parted                // float32 to pairs of each of its three parts
 )
 
 // reads is the type of an element read, and its bytes.

@@ -13,14 +13,58 @@ func packAMX() {
 	table("weave", 2, func(i int) int { return i/2 + i%2*16 }) // words: 0, 16, 1, 17, …
 	table("first", 8, func(i int) int { return i/4*2 + i%2 + i/2%2*8 })
 	table("last", 8, func(i int) int { return i/4*2 + i%2 + i/2%2*8 + 4 })
-	tileARound()
-	tileACols(halves)
-	tileACols(rounded)
-	tileBCols(halves)
-	tileBCols(rounded)
-	for _, n := range []int{1, 4} {
-		tileBRows(halves, n)
-		tileBRows(rounded, n)
+	table("half", 4, func(int) int { return 0x8000 })
+	table("upper", 4, func(int) int { return 0xffff0000 })
+	tileARound(rounded)
+	tileARound(parted)
+	for _, src := range []source{halves, rounded, parted} {
+		tileACols(src)
+		tileBCols(src)
+		for _, n := range []int{1, 4} {
+			tileBRows(src, n)
+		}
+	}
+}
+
+// parts is how many bf16 a float becomes: as many tiles, one after the other.
+func (s source) parts() int {
+	if s == parted {
+		return 3
+	}
+	return 1
+}
+
+// toHalves makes bf16 of the floats in x0 and x1, in dst's lower and upper half, in as many ways as src has parts: all of them, each followed
+// by put, or with only >= 0 that one. The nearest bf16 of a float (halfway away from zero) is its first part, that of what is left the next;
+// then eight bits are left at most, which are the last. h0 and h1 are room; x0 and x1 are lost.
+func toHalves(src source, only, x0, x1, h0, h1, dst int, put func(part int)) {
+	if src != parted {
+		narrow(x1, x0, dst)
+		put(0)
+		return
+	}
+	for part := range 3 {
+		if only >= 0 && part > only {
+			return
+		}
+		asked := only < 0 || part == only
+		if part == 2 {
+			narrow(x1, x0, dst)
+		} else {
+			for _, r := range [][2]int{{x0, h0}, {x1, h1}} {
+				VPADDD(consts["half"], z[r[0]], z[r[1]])
+				VPANDD(consts["upper"], z[r[1]], z[r[1]])
+				if !asked || only < 0 {
+					VSUBPS(z[r[1]], z[r[0]], z[r[0]])
+				}
+			}
+			if asked {
+				narrow(h1, h0, dst)
+			}
+		}
+		if asked {
+			put(part)
+		}
 	}
 }
 
@@ -28,9 +72,12 @@ func packAMX() {
 func table(name string, size int, f func(i int) int) {
 	m := GLOBL(setName(name), RODATA|NOPTR)
 	for i := range 64 / size {
-		if size == 2 {
+		switch size {
+		case 2:
 			DATA(size*i, U16(uint16(f(i))))
-		} else {
+		case 4:
+			DATA(size*i, U32(uint32(f(i))))
+		default:
 			DATA(size*i, U64(uint64(f(i))))
 		}
 	}
@@ -38,27 +85,31 @@ func table(name string, size int, f func(i int) int) {
 }
 
 func amxName(base string, src source) string {
-	if src == rounded {
+	switch src {
+	case rounded:
 		return base + "Round"
+	case parted:
+		return base + "Parts"
 	}
 	return base
 }
 
-// tileARound rounds one row of kc floats into lines of 32 k, step bytes apart, the last filled up with zeros.
-func tileARound() {
-	fn("tileARound", "func(kc int, src *float32, dst *uint16, step int)")
+// tileARound rounds one row of kc floats into lines of 32 k, step bytes apart, the last filled up with zeros; lines of parts lie
+// 1 KiB apart.
+func tileARound(src source) {
+	fn(map[source]string{rounded: "tileARound", parted: "tileAParts"}[src], "func(kc int, src *float32, dst *uint16, step int)")
 	kc, s, d, step, t := reg.RAX, reg.RBX, reg.RDX, reg.RCX, reg.RDI
 	Load(Param("kc"), kc)
 	Load(Param("src"), s)
 	Load(Param("dst"), d)
 	Load(Param("step"), step)
+	write := func() { toHalves(src, -1, 0, 1, 2, 3, 4, func(part int) { VMOVDQU16(z[4], mem(d, 1024*part)) }) }
 	SUBQ(Imm(32), kc)
 	JL(LabelRef("tail"))
 	Label("loop")
 	VMOVUPS(mem(s, 0), z[0])
 	VMOVUPS(mem(s, 64), z[1])
-	narrow(1, 0, 0)
-	VMOVDQU16(z[0], mem(d, 0))
+	write()
 	SUBQ(I8(-128), s)
 	ADDQ(step, d)
 	SUBQ(Imm(32), kc)
@@ -70,14 +121,13 @@ func tileARound() {
 	KSHIFTRD(Imm(16), reg.K1, reg.K2)
 	VMOVUPS_Z(mem(s, 0), reg.K1, z[0])
 	VMOVUPS_Z(mem(s, 64), reg.K2, z[1])
-	narrow(1, 0, 0)
-	VMOVDQU16(z[0], mem(d, 0))
+	write()
 	Label("done")
 	ret()
 }
 
 // tileACols turns kc (1 to 32) steps, ld bytes apart, of rows adjacent elements into rows of 32 k, 64 bytes each,
-// filled up with zeros: 1 to 32 rows of bf16, or 1 to 16 of float32.
+// filled up with zeros: 1 to 32 rows of bf16, or 1 to 16 of float32, whose parts lie 1 KiB apart.
 func tileACols(src source) {
 	read, size := src.reads()
 	fn(amxName("tileACols", src), "func(kc int, src "+read+", ld, rows int, dst *uint16)")
@@ -88,13 +138,13 @@ func tileACols(src source) {
 	Load(Param("rows"), rows)
 	Load(Param("dst"), d)
 	all := 64 / size // elements in a register
-	// block makes rows from the low (or high) halves of each 128-bit part of pairs of steps.
-	block := func(masked, high bool, tag string) {
+	// block makes rows from the low (or high) halves of each 128-bit part of pairs of steps, or one part of their floats.
+	block := func(masked, high bool, only int, tag string) {
 		load := func(k int, r reg.VecPhysical) {
 			switch {
 			case !masked:
 				VMOVDQU16(mem(p, 0), r)
-			case src == rounded:
+			case src != halves:
 				VMOVUPS_Z(mem(p, 0), reg.K1, r)
 			default:
 				VMOVDQU16_Z(mem(p, 0), reg.K1, r)
@@ -102,7 +152,7 @@ func tileACols(src source) {
 			ADDQ(ld, p)
 		}
 		MOVQ(s, p)
-		if src == rounded {
+		if src != halves {
 			VMOVUPS(consts["weave"], z[31])
 		}
 		if masked {
@@ -126,9 +176,8 @@ func tileACols(src source) {
 				load(2*i+1, odd)
 			}
 			switch {
-			case src == rounded:
-				narrow(17+2*(i%4), 16+2*(i%4), 16+2*(i%4))
-				VPERMW(even, z[31], z[i])
+			case src != halves:
+				toHalves(src, only, 16+2*(i%4), 17+2*(i%4), 24+2*(i%3), 25+2*(i%3), 16+2*(i%4), func(int) { VPERMW(even, z[31], z[i]) })
 			case high:
 				VPUNPCKHWD(odd, even, z[i])
 			default:
@@ -152,7 +201,7 @@ func tileACols(src source) {
 				CMPQ(rows, Imm(uint64(row)))
 				JLE(LabelRef(after))
 			}
-			VMOVUPS(r, mem(d, 64*row))
+			VMOVUPS(r, mem(d, 64*row+1024*only))
 			if after != "" {
 				Label(after)
 			}
@@ -162,22 +211,26 @@ func tileACols(src source) {
 	JNE(LabelRef("part"))
 	CMPQ(rows, Imm(uint64(all)))
 	JNE(LabelRef("part"))
-	block(false, false, "wholeLow")
+	for part := range src.parts() {
+		block(false, false, part, fmt.Sprintf("whole%d", part))
+	}
 	if src == halves {
-		block(false, true, "wholeHigh")
+		block(false, true, 0, "wholeHigh")
 	}
 	ret()
 	Label("part")
 	kMask(rows, reg.RDI, reg.K1)
-	block(true, false, "low")
+	for part := range src.parts() {
+		block(true, false, part, fmt.Sprintf("part%d", part))
+	}
 	if src == halves {
-		block(true, true, "high")
+		block(true, true, 0, "high")
 	}
 	ret()
 }
 
-// tileBCols turns lines (1 to 16) of kc adjacent elements, ld bytes apart, into half a panel: a step of 32 dwords
-// has one of every line. Absent lines repeat the last; steps are filled up with zeros to a multiple of 16.
+// tileBCols turns lines (1 to 16) of kc adjacent elements, ld bytes apart, into half a panel: a step of 32 dwords, or one
+// of 16 in a tile for each part and half, has one of every line. Absent lines repeat the last; steps are filled up with zeros to a multiple of 16.
 func tileBCols(src source) {
 	read, size := src.reads()
 	fn(amxName("tileBCols", src), "func(kc int, src "+read+", ld, lines int, dst *uint32)")
@@ -188,22 +241,30 @@ func tileBCols(src source) {
 	Load(Param("lines"), lines)
 	Load(Param("dst"), d)
 	XORQ(none, none)
-	block := func(masked bool) {
+	at := func(step, part int) int {
+		if src == parted {
+			return 64*step + 2048*part
+		}
+		return 128 * step
+	}
+	part := func(masked bool, only int) {
 		MOVQ(s, p)
 		for r := range 16 {
+			x := 16 + 4*(r%4)
 			switch {
 			case src == halves && masked:
 				VMOVDQU16_Z(mem(p, 0), reg.K1, z[r])
 			case src == halves:
 				VMOVDQU16(mem(p, 0), z[r])
 			case masked:
-				VMOVUPS_Z(mem(p, 0), reg.K1, z[16+r])
-				VMOVUPS_Z(mem(p, 64), reg.K2, z[r])
-				narrow(r, 16+r, r)
+				VMOVUPS_Z(mem(p, 0), reg.K1, z[x])
+				VMOVUPS_Z(mem(p, 64), reg.K2, z[x+1])
 			default:
-				VMOVUPS(mem(p, 0), z[16+r])
-				VMOVUPS(mem(p, 64), z[r])
-				narrow(r, 16+r, r)
+				VMOVUPS(mem(p, 0), z[x])
+				VMOVUPS(mem(p, 64), z[x+1])
+			}
+			if src != halves {
+				toHalves(src, only, x, x+1, x+2, x+3, r, func(int) {})
 			}
 			if r < 15 {
 				MOVQ(ld, t)
@@ -212,21 +273,26 @@ func tileBCols(src source) {
 				ADDQ(t, p)
 			}
 		}
-		turn(16, func(r reg.VecPhysical, part, e int) { VMOVUPS(r, mem(d, 128*(4*part+e))) })
+		turn(16, func(r reg.VecPhysical, part, e int) { VMOVUPS(r, mem(d, at(4*part+e, only))) })
+	}
+	block := func(masked bool) {
+		for only := range src.parts() {
+			part(masked, only)
+		}
 	}
 	SUBQ(Imm(32), kc)
 	JL(LabelRef("tail"))
 	Label("loop")
 	block(false)
 	ADDQ(I32(32*size), s)
-	ADDQ(I32(16*128), d)
+	ADDQ(U32(uint32(16*128*src.parts())), d)
 	SUBQ(Imm(32), kc)
 	JGE(LabelRef("loop"))
 	Label("tail")
 	ADDQ(Imm(32), kc)
 	JZ(LabelRef("done"))
 	kMask(kc, t, reg.K1)
-	if src == rounded {
+	if src != halves {
 		KSHIFTRD(Imm(16), reg.K1, reg.K2)
 	}
 	block(true)
@@ -234,7 +300,7 @@ func tileBCols(src source) {
 	ret()
 }
 
-// tileBRows joins kc rows, ld bytes apart, into steps of n panels of 32 columns, stride bytes apart; where kc is
+// tileBRows joins kc rows, ld bytes apart, into steps of n panels of 32 columns, stride bytes apart, or at most 32 rows into such tiles; where kc is
 // odd the last row is joined with zeros. With one panel, cols of its columns exist; the others are zeros.
 func tileBRows(src source, n int) {
 	read, size := src.reads()
@@ -258,8 +324,8 @@ func tileBRows(src source, n int) {
 			LEAQ(Mem{Base: s, Index: ld, Scale: 1}, next)
 		}
 		for i := range n {
-			r := z[8*(i%3):]
-			at := 8 * (i % 3)
+			r := z[7*(i%4):] // the rest is constants
+			at := 7 * (i % 4)
 			load := func(base reg.GPPhysical, to, g int) {
 				m := mem(base, 32*size*i+64*g)
 				k := []reg.OpmaskPhysical{reg.K1, reg.K2}[g]
@@ -287,6 +353,8 @@ func tileBRows(src source, n int) {
 				VMOVAPS(z[29], r[5])
 				VPERMI2Q(r[3], r[2], r[4])
 				VPERMI2Q(r[3], r[2], r[5])
+				VMOVUPS(r[4], mem(d[i], 0))
+				VMOVUPS(r[5], mem(d[i], 64))
 			} else {
 				for g := range 2 {
 					load(s, 0, g)
@@ -295,13 +363,13 @@ func tileBRows(src source, n int) {
 					} else {
 						load(next, 1, g)
 					}
-					narrow(at+1, at, at)
-					VPERMW(r[0], z[31], r[4+g])
+					toHalves(src, -1, at, at+1, at+2, at+3, at+4+g, func(part int) {
+						VPERMW(r[4+g], z[31], r[4+g])
+						VMOVUPS(r[4+g], mem(d[i], map[bool]int{true: 2048*part + 1024*g, false: 64 * g}[src == parted]))
+					})
 				}
 			}
-			VMOVUPS(r[4], mem(d[i], 0))
-			VMOVUPS(r[5], mem(d[i], 64))
-			SUBQ(I8(-128), d[i])
+			ADDQ(U32(map[bool]uint32{true: 64, false: 128}[src == parted]), d[i])
 			if n > 1 && !last {
 				for at := 0; at < 32*size; at += 64 {
 					PREFETCHT0(Mem{Base: s, Index: ld, Scale: 8, Disp: 32*size*i + at})
