@@ -35,7 +35,7 @@ func (s *schedule) program() *Program {
 		}
 		p.Buffers = append(p.Buffers, Buffer{Name: name, Kind: graph.Temp, Tier: s.tier(l), Purpose: x.Purpose, Type: x.Type, Bytes: l.bytes, First: l.first, Last: l.last})
 	}
-	tickets := map[graph.Value]int32{} // of the copies that the graph itself has, by what they fill
+	tickets, copies := map[graph.Value]int32{}, s.tick // of the copies that the graph itself has, by the Temp that they fill or read
 	operand := func(v graph.Value, l int32) Operand {
 		switch {
 		case v == graph.None:
@@ -57,8 +57,13 @@ func (s *schedule) program() *Program {
 		r := Instr{Op: n.Op, Scratch: -1, Ticket: -1, Layer: n.Layer, Part: n.Part, Phase: n.Phase, Again: in.again, Seconds: o.seconds}
 		switch n.Op.(type) {
 		case graph.Fetch:
-			r.Ticket = s.tick + int32(len(tickets))
-			tickets[o.out[0]] = r.Ticket
+			r.Ticket = copies
+			tickets[o.out[0]] = copies
+			copies++
+		case graph.Offload:
+			r.Ticket = copies
+			tickets[o.in[0]] = copies
+			copies++
 		case graph.Wait:
 			r.Ticket = tickets[o.in[1]]
 		}
@@ -82,7 +87,8 @@ func (s *schedule) program() *Program {
 		}
 		p.Outputs = append(p.Outputs, Output{g.Values[v].Name, operand(v, l)})
 	}
-	p.Seconds += s.stall
+	p.Waits = waits(p, s.f.link)
+	p.Seconds += s.stall + p.Waits
 	layout(p, s.quick)
 	return p
 }

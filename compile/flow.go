@@ -30,11 +30,12 @@ type flow struct {
 	late    []bool        // by value: read by a backward operation
 	crosses []bool        // by value: made in one layer and read by the forward half of another
 	byLayer map[int][]graph.Value
-	enter   []graph.Value // external forward values: alive from the start
-	enterB  []graph.Value // external backward values: alive from the turn
-	leaveF  []graph.Value // forward values that others read: alive until the turn
-	leaveB  []graph.Value // values that others read later: alive to the end
-	turn    int           // index in ops of the first backward operation
+	enter   []graph.Value         // external forward values: alive from the start
+	enterB  []graph.Value         // external backward values: alive from the turn
+	leaveF  []graph.Value         // forward values that others read: alive until the turn
+	leaveB  []graph.Value         // values that others read later: alive to the end
+	turn    int                   // index in ops of the first backward operation
+	link    [mem.NumTiers]float64 // bytes/s to each lower tier
 }
 
 // flowOp is an operation of a flow.
@@ -52,7 +53,7 @@ type flowOp struct {
 func newFlow(g *graph.Graph, nodes []int32, m cost.Machine) *flow {
 	n := len(g.Values)
 	f := &flow{g: g, bytes: make([]int64, n), fixed: make([]bool, n), def: make([]int32, n), forward: make([]bool, n), //mem:ok planning runs before arenas are touched
-		lead: make([]graph.Value, n), isCand: make([]bool, n), late: make([]bool, n), crosses: make([]bool, n), byLayer: map[int][]graph.Value{}, turn: len(nodes)}
+		lead: make([]graph.Value, n), isCand: make([]bool, n), late: make([]bool, n), crosses: make([]bool, n), byLayer: map[int][]graph.Value{}, turn: len(nodes), link: m.Link}
 	for v := range g.Values {
 		x := &g.Values[v]
 		f.bytes[v], f.fixed[v], f.def[v], f.lead[v] = x.Bytes, x.Kind != graph.Temp, -1, graph.None

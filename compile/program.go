@@ -1,5 +1,5 @@
 // Package compile turns a graph into a program whose peak memory is known before it runs. Each memory technique is one
-// pass in one file with its own options: gradient, recompute, zero, offload, fuse, schedule, layout, auto.
+// pass in one file with its own options: gradient, recompute, zero, offload, offloadstates, fuse, schedule, layout, auto.
 //
 // A Program is instructions over buffers. Every buffer has a tier, a size, an offset in that tier's arena and the first
 // and last instruction that use it, so the bytes in use at every instruction are a sum that nobody has to measure.
@@ -66,6 +66,7 @@ type Program struct {
 	Bound   [mem.NumTiers]int64 // the liveness bound: no layout needs less
 	Seconds float64             // modelled time of one run, stalls included
 	Again   float64             // modelled time of what is computed again
+	Waits   float64             // modelled time of waiting for States of lower tiers, of Seconds
 	Saved   int64               // bytes of forward values alive when the backward half begins
 	Notes   []string            // what was chosen and what it gave up, for people
 }

@@ -321,7 +321,7 @@ func (s *schedule) finish() {
 		o := &s.f.ops[in.op]
 		refs := s.refs[in.ref : in.ref+in.n]
 		for _, a := range o.alias {
-			if a.In >= len(o.in) {
+			if a.In >= len(o.in) || a.Out >= len(o.out) {
 				continue
 			}
 			li, lo := refs[a.In], refs[len(o.in)+a.Out]

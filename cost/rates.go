@@ -42,6 +42,10 @@ func WorkOf(op graph.Op, b graph.Bounds, in, out []graph.Type) Work {
 		w.Left, w.Right, w.Result = float64(in[0].Bytes(b)), float64(in[1].Bytes(b)), float64(out[0].Bytes(b))
 	case graph.Rope:
 		w.Rows *= float64(o.Heads)
+	case graph.Updater:
+		if n := o.Updates().N; n > 0 {
+			w.Rows *= float64(n) / float64(in[0].Shape.Elems(b))
+		}
 	case graph.Attention:
 		w.Rows *= float64(o.Heads)
 	case graph.AttentionGrad:

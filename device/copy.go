@@ -12,26 +12,30 @@ import (
 // Copy prepares the copy that an Offload or a Fetch starts. Between Start and Wait the copy owns its buffers; the program
 // keeps them alive.
 func (m *Memory) Copy(p *compile.Program, in *compile.Instr) (tier.Job, error) {
-	_, out := in.Op.(graph.Offload)
+	var piece graph.Piece
 	near, far := in.Out[0], in.In[0]
+	o, out := in.Op.(graph.Offload)
 	if out {
-		near, far = far, near
+		near, far, piece = far, near, o.Piece
+	} else if f, ok := in.Op.(graph.Fetch); ok {
+		piece = f.Piece
 	}
 	b, err := m.Operand(p, near)
 	if err != nil {
 		return tier.Job{}, err
 	}
 	x := &p.Buffers[far.Buffer]
-	j := tier.Job{Write: out, Buf: b, Off: x.Offset}
-	if x.Bytes < int64(len(b)) {
-		return j, fmt.Errorf("device: copy of %d bytes of %q to a place of %d", len(b), x.Name, x.Bytes)
+	at := far.Type.DType.Bytes(int64(piece.At))
+	j := tier.Job{Write: out, Buf: b, Off: x.Offset + at}
+	if x.Bytes-at < int64(len(b)) {
+		return j, fmt.Errorf("device: copy of %d bytes of %q, from %d on, to a place of %d", len(b), x.Name, at, x.Bytes)
 	}
 	if x.Tier == mem.Disk {
 		err := m.onDisk(&j, x)
 		return j, err
 	}
 	whole, err := m.Buffer(p, far.Buffer)
-	j.Store, j.Off = tier.NewMemStore(whole), 0
+	j.Store, j.Off = tier.NewMemStore(whole), at
 	return j, err
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"loadline/compile"
 	"loadline/device"
-	"loadline/mem"
 	"loadline/model"
 	"loadline/train"
 )
@@ -66,7 +65,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 		{"model", []string{model.Llama, model.Mixtral, model.GPT2}},
 		{"attention", []string{"flash", "standard"}},
 		{"recompute", []string{"none", "full"}},
-		{"offload", []string{"off", "host", "disk"}},
+		{"offload", []string{"off", "host", "disk", "optimizer to disk", "both to host"}},
 		{"accumulate", []string{"1", "2"}},
 		{"clip", []string{"0", "1"}},
 	}
@@ -79,9 +78,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 			o.Batch, o.Seq, o.Steps, o.Warmup, o.EvalEvery, o.SaveEvery, o.Keep, o.Dropout = 3, 90, 6, 1, 2, 1, 1, 0.1
 			o.Precision, o.Attention, o.Accumulate, o.Clip = x.value(0), x.value(3), x.number(6), float64(x.number(7))
 			o.Recompute = policy(t, x.value(4))
-			if o.Offload = x.value(5) != "off"; x.value(5) == "host" {
-				o.DeviceMemory = mem.GiB
-			}
+			setOffload(&o, x.value(5))
 			d := &counted{newCPU(x.number(1)), map[string]uint64{}, map[string]uint64{}}
 			s := setup{device: func(int) device.Device { return d }, out: t.TempDir()}
 			execute(t, plan(t, o, s), s)

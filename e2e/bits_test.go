@@ -90,6 +90,13 @@ func wantCopies(to mem.Tier) func(t *testing.T, j *train.Job) {
 	}
 }
 
+// wantBelow wants optimizer state to lie on a lower tier.
+func wantBelow(t *testing.T, j *train.Job) {
+	if j.Offloaded() == 0 {
+		t.Error("no state lies below")
+	}
+}
+
 func variants() []variant {
 	toDisk := func(t *testing.T, o *train.Options, s setup) { o.Offload = true }
 	toHost := func(t *testing.T, o *train.Options, s setup) { o.Offload, o.DeviceMemory = true, mem.GiB }
@@ -110,6 +117,12 @@ func variants() []variant {
 			toDisk(t, o, s)
 			recompute("mlp")(t, o, s)
 		}, check: wantAgain},
+		{name: "optimizer to disk", edit: func(t *testing.T, o *train.Options, s setup) { o.OffloadOptimizer = true }, check: wantBelow},
+		{name: "optimizer and activations to host, recompute auto", edit: func(t *testing.T, o *train.Options, s setup) {
+			toHost(t, o, s)
+			o.OffloadOptimizer = true
+			halfway(t, o, s)
+		}, check: wantBelow, threads: 2},
 		{name: "one step a save", edit: func(t *testing.T, o *train.Options, s setup) { o.SaveEvery, o.Keep = 4, 1 }},
 	}
 }
@@ -177,7 +190,7 @@ func TestZeroChangesNoBit(t *testing.T) {
 				}
 				t.Run("everything at once", func(t *testing.T) {
 					o, s := o, setup{device: cpuOf(set, 2), out: t.TempDir()}
-					o.Zero, o.Offload, o.DeviceMemory = 3, true, mem.GiB
+					o.Zero, o.Offload, o.OffloadOptimizer, o.DeviceMemory = 3, true, true, mem.GiB
 					halfway(t, &o, s)
 					sameRun(t, run(t, o, s), want)
 				})
@@ -215,7 +228,9 @@ func TestChunksChangeNoBit(t *testing.T) {
 // A pretend device whose memory the host cannot read computes what the processor does.
 func TestFarIsCPU(t *testing.T) {
 	for _, c := range []model.Config{dense(2), experts(2), gpt2(2)} {
-		for _, v := range []variant{variants()[0], {name: "offload to host", edit: func(t *testing.T, o *train.Options, s setup) { o.Offload, o.DeviceMemory = true, mem.GiB }}} {
+		for _, v := range []variant{variants()[0], {name: "offload to host", edit: func(t *testing.T, o *train.Options, s setup) {
+			o.Offload, o.OffloadOptimizer, o.DeviceMemory = true, true, mem.GiB
+		}}} {
 			t.Run(c.ModelType+"/"+v.name, func(t *testing.T) {
 				o := bitOptions(c)
 				want := run(t, o, setup{out: t.TempDir()})

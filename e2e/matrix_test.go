@@ -48,7 +48,7 @@ func matrixAxes() []axis {
 		{"accumulate", []string{"1", "2"}},
 		{"ranks", []string{"1", "2"}},
 		{"recompute", []string{"none", "full", "attn.core,norm", "auto half", "auto least"}},
-		{"offload", []string{"off", "host", "disk"}},
+		{"offload", []string{"off", "host", "disk", "optimizer to disk", "both to host"}},
 		{"zero", []string{"0", "1", "2", "3"}},
 		{"threads", []string{"1", "2"}},
 		{"head rows", []string{"128", "256"}},
@@ -83,11 +83,17 @@ func (x cell) options() train.Options {
 	o.Attention, o.Optimizer = x.value(axisAttention), compile.Optimizer(x.c[axisOptimizer])
 	o.Accumulate, o.Ranks = x.number(axisAccumulate), x.number(axisRanks)
 	o.Zero, o.HeadChunk = x.number(axisZero), x.number(axisChunk)
-	o.Offload = x.value(axisOffload) != "off"
-	if x.value(axisOffload) == "host" {
+	setOffload(&o, x.value(axisOffload))
+	return o
+}
+
+// setOffload reads a value of an axis of what is offloaded, and where to.
+func setOffload(o *train.Options, value string) {
+	if strings.HasSuffix(value, "host") {
 		o.DeviceMemory = mem.GiB
 	}
-	return o
+	o.Offload = value != "off" && !strings.HasPrefix(value, "optimizer")
+	o.OffloadOptimizer = strings.HasPrefix(value, "optimizer") || strings.HasPrefix(value, "both")
 }
 
 // run makes the cell's run and keeps its promise: what was predicted is what the ledger saw, to the byte.

@@ -156,6 +156,8 @@ func TestProcessKeepsItsLimit(t *testing.T) {
 		{"fp32, generic", 0, []string{"--seq", "32", "--batch", "2"}, -1, onlyGeneric},
 		{"bf16, generic, recompute full", 0, []string{"--precision", "bf16", "--seq", "32", "--batch", "2", "--recompute", "full"}, -1, onlyGeneric},
 		{"fp16, generic", 0, []string{"--precision", "fp16", "--seq", "32", "--batch", "2"}, -1, onlyGeneric},
+		{"optimizer to a file", 0, []string{"--offload", "optimizer"}, 0, ""},
+		{"bf16, optimizer and activations to a file", 0, []string{"--precision", "bf16", "--offload", "optimizer,activations"}, 9, ""},
 	}
 	if testing.Short() {
 		settings = settings[:2]
@@ -258,7 +260,7 @@ func TestKilledRunIsTheSame(t *testing.T) {
 	}{
 		{"one rank", 5, []string{"--preset", "llama-tiny", "--batch", "4", "--recompute", "full"}, ""},
 		{"two ranks", 4, []string{"--preset", "moe-tiny", "--batch", "2", "--ranks", "2", "--zero", "3"}, ""},
-		{"bf16", 3, []string{"--preset", "moe-tiny", "--batch", "2", "--precision", "bf16", "--offload", "activations"}, ""},
+		{"bf16", 3, []string{"--preset", "moe-tiny", "--batch", "2", "--precision", "bf16", "--offload", "activations,optimizer"}, ""},
 		{"fp16, AVX2", 3, []string{"--preset", "llama-tiny", "--batch", "4", "--precision", "fp16", "--recompute", "auto"}, onlyAVX2},
 		{"fp32, generic", 2, []string{"--preset", "llama-tiny", "--batch", "1", "--seq", "32"}, onlyGeneric},
 	} {

@@ -20,10 +20,10 @@ import (
 // axes are the dimensions of the combinations, by the names of their values.
 var axes = [][]string{
 	{"none", "full", "attn.core,norm", "auto least", "auto half"}, // recompute
-	{"flash", "standard"},            // attention
-	{"1", "2"},                       // accumulation
-	{"off", "host", "disk"},          // offload
-	{"one rank", "0", "1", "2", "3"}, // ZeRO, at two ranks
+	{"flash", "standard"}, // attention
+	{"1", "2"},            // accumulation
+	{"off", "host", "disk", "optimizer to disk", "both to host"}, // offload
+	{"one rank", "0", "1", "2", "3"},                             // ZeRO, at two ranks
 	{model.Llama, model.Mixtral, model.GPT2},
 	{"tied", "untied"},
 }
@@ -116,10 +116,7 @@ func combined(t *testing.T, c []int) train.Options {
 	if c[0]%2 == 1 {
 		o.Clip = 0 // updates stand in the backward half
 	}
-	o.Offload = value(3) != "off"
-	if value(3) == "host" {
-		o.DeviceMemory = mem.GiB
-	}
+	setOffload(&o, value(3))
 	if c[4] > 0 {
 		o.Ranks, o.Zero = 2, c[4]-1
 	}

@@ -52,13 +52,13 @@ func (AdafactorMoments) Outputs(in []Type) []Type {
 }
 func (o AdafactorUpdate) Outputs(in []Type) []Type {
 	want((in[3].Shape.N > 0) == (o.Cols > 0), "adafactor_update: %d columns, factors %v", o.Cols, in[3])
-	return o.updated("adafactor_update", 5, in)
+	return o.results("adafactor_update", 5, in)
 }
-func (AdafactorMoments) FLOPs(b Bounds, in, _ []Type) float64 { return 8 * elems(b, in[0]) }
-func (AdafactorUpdate) FLOPs(b Bounds, in, _ []Type) float64  { return 6 * elems(b, in[0]) }
-func (AdafactorMoments) Writes() []Alias                      { return []Alias{{0, 1}, {2, 2}} }
-func (AdafactorUpdate) Writes() []Alias                       { return []Alias{{0, 0}, {1, 5}} }
-func (AdafactorMoments) Purpose(int) mem.Purpose              { return mem.Workspace }
+func (AdafactorMoments) FLOPs(b Bounds, in, _ []Type) float64  { return 8 * elems(b, in[0]) }
+func (o AdafactorUpdate) FLOPs(b Bounds, in, _ []Type) float64 { return 6 * o.updated(b, in[0]) }
+func (AdafactorMoments) Writes() []Alias                       { return []Alias{{0, 1}, {2, 2}} }
+func (AdafactorUpdate) Writes() []Alias                        { return []Alias{{0, 0}, {1, 5}} }
+func (AdafactorMoments) Purpose(int) mem.Purpose               { return mem.Workspace }
 
 // Scratch holds a sum for every row.
 func (AdafactorMoments) Scratch(b Bounds, in, _ []Type) int64 { return in[1].Bytes(b) }
@@ -74,5 +74,11 @@ func (o AdafactorUpdate) OnShard(ranks, elems int) Op {
 	return o
 }
 
-// InPlace lets a gathered or sliced weight be updated where it lies.
-func (AdafactorUpdate) InPlace() []Alias { return []Alias{{0, 0}} }
+// OnPiece is the same update of a piece.
+func (o AdafactorUpdate) OnPiece(p Piece) Op {
+	o.Only = p
+	return o
+}
+
+// InPlace lets a gathered or sliced weight, and what was fetched, be updated where they lie.
+func (o AdafactorUpdate) InPlace() []Alias { return o.Writes() }

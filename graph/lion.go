@@ -15,11 +15,11 @@ func (o Lion) Attrs() string {
 	return fmt.Sprintf("beta1=%g beta2=%g decay=%g", o.Beta1, o.Beta2, o.Decay) + o.attrs()
 }
 func (o Lion) Outputs(in []Type) []Type {
-	want(in[2] == in[1], "lion: g %v, m %v", in[1], in[2])
-	return o.updated("lion", 5, in, in[2])
+	want(in[2] == o.Only.of(in[1]), "lion: g %v, m %v", in[1], in[2])
+	return o.results("lion", 5, in, in[2])
 }
-func (Lion) FLOPs(b Bounds, in, _ []Type) float64 { return 9 * elems(b, in[0]) }
-func (Lion) Writes() []Alias                      { return []Alias{{0, 0}, {1, 2}, {2, 5}} }
+func (o Lion) FLOPs(b Bounds, in, _ []Type) float64 { return 9 * o.updated(b, in[0]) }
+func (Lion) Writes() []Alias                        { return []Alias{{0, 0}, {1, 2}, {2, 5}} }
 
 // OnShard is the same update of a shard.
 func (o Lion) OnShard(ranks, elems int) Op {
@@ -27,5 +27,11 @@ func (o Lion) OnShard(ranks, elems int) Op {
 	return o
 }
 
-// InPlace lets a gathered or sliced weight be updated where it lies.
-func (Lion) InPlace() []Alias { return []Alias{{0, 0}} }
+// OnPiece is the same update of a piece.
+func (o Lion) OnPiece(p Piece) Op {
+	o.Only = p
+	return o
+}
+
+// InPlace lets a gathered or sliced weight, and what was fetched, be updated where they lie.
+func (o Lion) InPlace() []Alias { return o.Writes() }

@@ -19,11 +19,15 @@ const (
 	HyperLen    = 8
 )
 
-// Updater is an Op that updates a weight, operand 0, by its gradient, operand 1, element by element: so it may as well be of a shard.
+// Updater is an Op that updates a weight, operand 0, by its gradient, operand 1, element by element: so it may as well be of a shard, or of a piece.
 type Updater interface {
 	Op
 	// OnShard is the same update of one rank's shard of a weight of so many elements.
 	OnShard(ranks, elems int) Op
+	// OnPiece is the same update of a piece of what operands 0 and 1 are: the optimizer's States and the master are of its elements alone.
+	OnPiece(p Piece) Op
+	// Updates is the piece.
+	Updates() Piece
 }
 
 // Target is what updates have in common: which elements they are of, and how a weight that is narrow and has no master is rounded. The
@@ -31,15 +35,45 @@ type Updater interface {
 type Target struct {
 	Ranks, Elems int    // of a shard (tensor.Shard): the ranks and the elements of the whole tensor; 0 where it is whole, or its place does not matter
 	Key          uint32 // not 0: w is bf16 and rounded stochastically, under a key of this number and the step's
+	Only         Piece  // of operands 0 and 1, the elements that are updated, the rest of the weight staying as it is; N = 0 is all
 }
 
-// First is the place in the whole tensor of the first element that rank has.
+// First is the place in the whole tensor of the first element that rank updates.
 func (t Target) First(rank int) int {
 	if t.Ranks == 0 {
-		return 0
+		return t.Only.At
 	}
 	lo, _ := tensor.Shard(t.Elems, t.Ranks, rank)
-	return lo
+	return lo + t.Only.At
+}
+
+// Updates is the piece that is updated.
+func (t Target) Updates() Piece { return t.Only }
+
+// updated is the elements that are updated of a weight of type w.
+func (t Target) updated(b Bounds, w Type) float64 {
+	if t.Only.N > 0 {
+		return float64(t.Only.N)
+	}
+	return elems(b, w)
+}
+
+// Traffic counts, of operands that are whole, the piece alone.
+func (t Target) Traffic(b Bounds, in, out []Type) (n float64) {
+	all := elems(b, in[0])
+	for _, ts := range [2][]Type{in, out} {
+		for _, x := range ts {
+			if x.Shape.N == 0 {
+				continue
+			}
+			bytes := float64(x.Bytes(b))
+			if t.Only.N > 0 && elems(b, x) == all {
+				bytes *= float64(t.Only.N) / all
+			}
+			n += bytes
+		}
+	}
+	return n
 }
 
 // StepKey is the key of a step's stochastic rounding: a mix of Key and the two halves of the hyper input's seed.
@@ -67,16 +101,16 @@ func (t Target) attrs() string {
 	if t.Key != 0 {
 		s += fmt.Sprintf(" stochastic=%08x", t.Key)
 	}
-	return s
+	return s + t.Only.attrs()
 }
 
-// updated is the types of an update's results: w, its states, and the master that operand i may be.
-func (t Target) updated(kind string, i int, in []Type, states ...Type) []Type {
+// results is the types of an update's results: w, its states, and the master that operand i may be.
+func (t Target) results(kind string, i int, in []Type, states ...Type) []Type {
 	f := Type{dtype.F32, in[0].Shape}
 	want(in[1] == f, "%s: w %v, g %v", kind, in[0], in[1])
 	out := append([]Type{in[0]}, states...)
 	if len(in) > i && in[i].Shape.N > 0 {
-		want(in[i] == f && t.Key == 0, "%s: w %v, master %v", kind, in[0], in[i])
+		want(in[i] == t.Only.of(f) && t.Key == 0, "%s: w %v, master %v", kind, in[0], in[i])
 		return append(out, in[i])
 	}
 	want(in[0] == f && t.Key == 0 || in[0].DType == dtype.BF16 && t.Key != 0, "%s: w %v has no master", kind, in[0])
@@ -115,20 +149,21 @@ func (o SGD) Attrs() string {
 }
 
 func (o AdamW) Outputs(in []Type) []Type {
-	want(in[2] == in[1] && in[3] == in[1], "adamw: g %v, m %v, v %v", in[1], in[2], in[3])
-	return o.updated("adamw", 6, in, in[2], in[3])
+	f := o.Only.of(in[1])
+	want(in[2] == f && in[3] == f, "adamw: g %v, m %v, v %v", in[1], in[2], in[3])
+	return o.results("adamw", 6, in, in[2], in[3])
 }
 func (o SGD) Outputs(in []Type) []Type {
 	want((in[2].Shape.N > 0) == (o.Momentum != 0), "sgd: momentum %g, buf %v", o.Momentum, in[2])
 	if in[2].Shape.N == 0 {
-		return o.updated("sgd", 5, in)
+		return o.results("sgd", 5, in)
 	}
-	want(in[2] == in[1], "sgd: g %v, buf %v", in[1], in[2])
-	return o.updated("sgd", 5, in, in[2])
+	want(in[2] == o.Only.of(in[1]), "sgd: g %v, buf %v", in[1], in[2])
+	return o.results("sgd", 5, in, in[2])
 }
-func (AdamW) FLOPs(b Bounds, in, _ []Type) float64 { return 15 * elems(b, in[0]) }
-func (SGD) FLOPs(b Bounds, in, _ []Type) float64   { return 6 * elems(b, in[0]) }
-func (AdamW) Writes() []Alias                      { return []Alias{{0, 0}, {1, 2}, {2, 3}, {3, 6}} }
+func (o AdamW) FLOPs(b Bounds, in, _ []Type) float64 { return 15 * o.updated(b, in[0]) }
+func (o SGD) FLOPs(b Bounds, in, _ []Type) float64   { return 6 * o.updated(b, in[0]) }
+func (AdamW) Writes() []Alias                        { return []Alias{{0, 0}, {1, 2}, {2, 3}, {3, 6}} }
 
 // Writes counts on a master where there is no buf: the results are then w and the master.
 func (o SGD) Writes() []Alias {
@@ -150,11 +185,23 @@ func (o SGD) OnShard(ranks, elems int) Op {
 	return o
 }
 
-// InPlace lets a gathered or sliced weight be updated where it lies.
-func (AdamW) InPlace() []Alias { return []Alias{{0, 0}} }
+// OnPiece is the same update of a piece.
+func (o AdamW) OnPiece(p Piece) Op {
+	o.Only = p
+	return o
+}
 
-// InPlace lets a gathered or sliced weight be updated where it lies.
-func (SGD) InPlace() []Alias { return []Alias{{0, 0}} }
+// OnPiece is the same update of a piece.
+func (o SGD) OnPiece(p Piece) Op {
+	o.Only = p
+	return o
+}
+
+// InPlace lets a gathered or sliced weight, and what was fetched, be updated where they lie.
+func (o AdamW) InPlace() []Alias { return o.Writes() }
+
+// InPlace lets a gathered or sliced weight, and what was fetched, be updated where they lie.
+func (o SGD) InPlace() []Alias { return o.Writes() }
 
 // unseeded is t with the key of all others.
 func (t Target) unseeded() Target {

@@ -162,13 +162,16 @@ func (c *compiler) nearestDevice(policies ...compile.Recompute) string {
 	return flags
 }
 
-// nearest looks for a setting that fits: the same limit with less kept, then the least limit.
+// nearest looks for a setting that fits: the same limit with less kept, or with less in it, then the least limit.
 func (c *compiler) nearest(least []Least) string {
 	auto := compile.Recompute{Policy: compile.Auto}
 	if c.o.Recompute.Policy != compile.Auto {
 		if j, err := c.fit(auto); err == nil && j != nil {
 			return "--recompute auto"
 		}
+	}
+	if flags := c.nearestLower(); flags != "" {
+		return flags
 	}
 	if c.o.DeviceMemory > 0 {
 		return c.nearestDevice(auto)

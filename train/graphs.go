@@ -107,6 +107,9 @@ func buildGraphs(o *Options) (*graphs, error) {
 		if steps[i], err = compile.Zero(g, o.zeroOptions()); err != nil {
 			return nil, err
 		}
+		if o.OffloadOptimizer {
+			steps[i] = compile.OffloadStates(steps[i], compile.StatesOptions{Tier: o.OffloadTier(), Piece: o.piece, Keep: o.stay})
+		}
 	}
 	all.main, all.others = steps[0], steps[1:]
 	return all, nil

@@ -51,6 +51,26 @@ func (j *Job) Seconds() float64 {
 	return s
 }
 
+// Waits is the modelled time, of Seconds, that a step waits for what OffloadOptimizer moves.
+func (j *Job) Waits() (s float64) {
+	for _, p := range j.Programs {
+		if p == j.Step || p.Name == UpdateProgram {
+			s += p.Waits
+		}
+	}
+	return s
+}
+
+// Offloaded is the bytes of masters and the optimizer's States that lie on a lower tier.
+func (j *Job) Offloaded() (n mem.Bytes) {
+	for i := range j.Slots {
+		if s := &j.Slots[i]; s.Tier != mem.Device {
+			n += mem.Bytes(s.Bytes)
+		}
+	}
+	return n
+}
+
 // HeadChunk is the rows of logits that the loss head holds at once.
 func (j *Job) HeadChunk() int { return j.Options.chunk() }
 
@@ -60,6 +80,15 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	job, err := compileRun(o, dev, fixed)
+	if o.Lower > 0 && !o.OffloadOptimizer {
+		return orLower(o, dev, fixed, job, err)
+	}
+	return job, err
+}
+
+// compileRun plans a run of valid options as they are.
+func compileRun(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	auto := o.HeadChunk == AutoChunk
 	if auto {
 		o.HeadChunk = tensor.BlockRows

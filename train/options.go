@@ -56,6 +56,13 @@ type Options struct {
 	Ranks   int  // processes
 	Zero    int  // ZeRO stage
 	Offload bool // saved activations go to a file, or to host memory where DeviceMemory is set
+	// OffloadOptimizer puts masters and the optimizer's States there, from where updates bring them in piece by piece.
+	OffloadOptimizer bool
+	// Lower is how much of that tier Compile may use, by itself, for what OffloadOptimizer moves, where nothing else fits or all else is modelled
+	// slower; 0 is none. No more goes there then than has to. Where Compile has chosen so, OffloadOptimizer is set in the Job's options.
+	Lower mem.Bytes
+	piece int64           // of OffloadOptimizer, in bytes; 0 is what is usual
+	stay  map[string]bool // weights whose masters and States OffloadOptimizer leaves where they are
 
 	Memory       mem.Bytes // most that a process may hold; 0 is no limit
 	DeviceMemory mem.Bytes // most of it that may lie on the device tier; 0 is no limit of its own
@@ -184,7 +191,7 @@ func (o *Options) Validate() error {
 		return bad("memory", "%v, device memory %v: want 0 or more", o.Memory, o.DeviceMemory)
 	case o.SavedActivations < 0 || o.SavedActivations > 0 && o.Recompute.Policy != compile.Auto:
 		return bad("recompute", "%v, saved activations of %v: want auto for a limit of them", o.Recompute, o.SavedActivations)
-	case o.Offload && o.Machine.Link[o.OffloadTier()] <= 0:
+	case (o.Offload || o.OffloadOptimizer) && o.Machine.Link[o.OffloadTier()] <= 0:
 		return bad("offload", "the machine has no link to %v", o.OffloadTier())
 	}
 	if o.scaled() {
@@ -215,7 +222,18 @@ func (o *Options) scaled() bool { return o.compute() == dtype.F16 }
 // split tells whether a step is several programs, with gradients kept between them.
 func (o *Options) split() bool { return o.Accumulate > 1 || o.scaled() }
 
-// OffloadTier is where Offload puts activations.
+// Offloads names what lies on the lower tier, as --offload does.
+func (o *Options) Offloads() (names []string) {
+	if o.Offload {
+		names = append(names, "activations")
+	}
+	if o.OffloadOptimizer {
+		names = append(names, "optimizer")
+	}
+	return names
+}
+
+// OffloadTier is where Offload and OffloadOptimizer put things.
 func (o *Options) OffloadTier() mem.Tier {
 	if o.DeviceMemory > 0 {
 		return mem.Host

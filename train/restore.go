@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"loadline/compile"
 	"loadline/device"
 	"loadline/mem"
 	"loadline/mem/arena"
@@ -175,11 +176,11 @@ func (t *Trainer) restore(program string, read func(s *state, at int, p []byte) 
 	clear(t.at)
 	var failed error
 	err := t.session.Run(program, device.Args{Source: func(name string, p []byte) error {
-		s := t.states[name]
+		s := t.states[compile.StateOf(name)]
 		lo, hi := s.shard(t.group.Size(), t.group.Rank())
-		at := t.at[name]
+		at := t.at[s.name]
 		w := s.width()
-		t.at[name] += len(p) / w
+		t.at[s.name] += len(p) / w
 		n := max(0, min(len(p)/w, hi-lo-at))
 		clear(p[w*n:])
 		if failed == nil && n > 0 {

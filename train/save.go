@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadline/compile"
 	"loadline/device"
 	"loadline/mem"
 	"loadline/model"
@@ -141,7 +142,7 @@ func (s *saver) stream() error {
 	clear(s.at)
 	var failed error
 	err := s.session.Run(SaveProgram, device.Args{Sink: func(name string, p []byte) error {
-		x := s.states[strings.TrimSuffix(name, gathered)]
+		x := s.states[strings.TrimSuffix(compile.StateOf(name), gathered)]
 		if failed == nil && x == nil {
 			failed = fmt.Errorf("train: the save program streams %q, which is no state", name)
 		}

@@ -206,10 +206,14 @@ func (r *trainRun) document(job *train.Job, least []train.Least) (*planDocument,
 
 // why says what was chosen and what it gave up.
 func why(job *train.Job) string {
+	text := "recompute " + job.Options.Recompute.String()
 	if len(job.Step.Notes) > 0 {
-		return strings.Join(job.Step.Notes, "; ")
+		text = strings.Join(job.Step.Notes, "; ")
 	}
-	return "recompute " + job.Options.Recompute.String()
+	if away := job.Offloaded(); away > 0 {
+		text += fmt.Sprintf("; the optimizer's state lies on the lower tier: %v, read and written by every step", away)
+	}
+	return text
 }
 
 // entry describes a job.
@@ -223,9 +227,7 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 			"optimizer": o.Optimizer.String(), "master": !o.NoMaster, "head_chunk": job.HeadChunk(),
 		},
 	}
-	if o.Offload {
-		e.Options["offload"] = "activations"
-	}
+	e.Options["offload"] = strings.Join(job.Options.Offloads(), ",")
 	e.Range = [2]mem.Bytes{e.Peak, e.Peak}
 	if e.Peak > o.Memory {
 		e.OOMChance = 1

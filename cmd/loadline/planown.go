@@ -46,6 +46,14 @@ func (a *app) ownPlans(c *cobra.Command, t *trainFlags, answer *search.Answer) (
 	var out []search.Plan
 	for _, p := range answer.Own {
 		entry, err := a.compileOwn(c, t, &answer.Question, &p.Config)
+		if err == nil && answer.Question.Task != search.Serve && p.Config.Offload == "none" && (entry == nil || entry.Peak > answer.Limit) { // a host has a disk
+			below := p.Config
+			below.Offload = "optimizer"
+			var other *planEntry
+			if other, err = a.compileOwn(c, t, &answer.Question, &below); err == nil && other != nil && other.Peak <= answer.Limit {
+				entry, p.Config = other, below
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +75,7 @@ func (a *app) ownPlans(c *cobra.Command, t *trainFlags, answer *search.Answer) (
 		}
 		p.Path = []string{
 			"our own run, compiled: its bytes are exact, and what train and generate reserve", entry.Why,
-			fmt.Sprintf("%v a process of %v", p.Peak, answer.Limit), fmt.Sprintf("precision %s, recompute %s", p.Config.Precision, p.Config.Recompute), "the time is modelled for this machine",
+			fmt.Sprintf("%v a process of %v", p.Peak, answer.Limit), fmt.Sprintf("precision %s, recompute %s, offload %s", p.Config.Precision, p.Config.Recompute, p.Config.Offload), "the time is modelled for this machine",
 		}
 		p.Why = entry.Why
 		out = append(out, p)
@@ -84,6 +92,9 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 	if q.Task != search.Serve {
 		flags = append(flags, [2]string{"seq", fmt.Sprint(q.Seq)}, [2]string{"batch", fmt.Sprint(x.MicroBatch)}, [2]string{"accumulate", fmt.Sprint(x.Accumulate)},
 			[2]string{"precision", x.Precision}, [2]string{"recompute", x.Recompute}, [2]string{"optimizer", x.Optimizer}, [2]string{"attention", "flash"})
+		if x.Offload != "none" {
+			flags = append(flags, [2]string{"offload", x.Offload})
+		}
 	}
 	for _, f := range flags {
 		if f[1] == "" {

@@ -16,8 +16,9 @@ func TestPlanOwn(t *testing.T) {
 	if err := os.WriteFile(machine, []byte("name: some-cpu\nvendor: CPU\nmemory: 4GiB\nbandwidth_gbs: 12\nbf16_tflops: 0.1\nunified: true\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	const below = "--task train --seq 64 --memory 61MiB" // which does not hold the moments
 	for _, line := range []string{
-		"--task train --seq 64 --batch 2", "--task train --seq 128 --precision fp32 --batch 1 --recompute full", "--task train --seq 64 --memory 80MiB",
+		"--task train --seq 64 --batch 2", "--task train --seq 128 --precision fp32 --batch 1 --recompute full", "--task train --seq 64 --memory 80MiB", below,
 	} {
 		var d plannerDocument
 		document(t, &d, codeDone, append(strings.Fields("plan --preset llama-tiny --hardware "+machine), strings.Fields(line)...)...)
@@ -34,6 +35,11 @@ func TestPlanOwn(t *testing.T) {
 				t.Errorf("%s: got a range of %v about %d, want exact bytes", line, p.Range, p.Peak)
 			}
 			same := []string{"--preset", "llama-tiny", "--memory", "2GiB", "--attention", "flash"}
+			if x := p.Options["offload"]; (x == "optimizer") != (line == below) {
+				t.Errorf("%s: plan %d offloads %q", line, i, x)
+			} else if x != "" {
+				same = append(same, "--offload", fmt.Sprint(x))
+			}
 			for _, name := range []string{"batch", "seq", "accumulate", "precision", "recompute"} {
 				same = append(same, "--"+name, fmt.Sprint(p.Options[name]))
 			}

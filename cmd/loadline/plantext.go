@@ -50,11 +50,17 @@ func (r *trainRun) printHead(w io.Writer) {
 
 // gaveUp says what time the plan pays for its memory.
 func gaveUp(job *train.Job) string {
-	s := job.Step
-	if s.Again <= 0 {
+	var parts []string
+	if s := job.Step; s.Again > 0 {
+		parts = append(parts, fmt.Sprintf("%s a step, to compute activations again", milliseconds(s.Again*float64(job.Options.Accumulate))))
+	}
+	if n := job.Waits(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s a step, to wait for the optimizer's state", milliseconds(n)))
+	}
+	if len(parts) == 0 {
 		return "nothing: no activation is computed twice"
 	}
-	return fmt.Sprintf("%s a step, to compute activations again", milliseconds(s.Again*float64(job.Options.Accumulate)))
+	return strings.Join(parts, "; ")
 }
 
 // milliseconds writes a time of a step, short ones with a decimal.

@@ -236,6 +236,7 @@ func TestSettingsKeepTheLoss(t *testing.T) {
 	for _, more := range [][]string{
 		{}, {"--recompute", "full", "--threads", "1"}, {"--recompute", "norm,mlp.act", "--attention", "flash"}, {"--offload", "activations"},
 		{"--offload", "activations", "--tier", "file:" + t.TempDir() + "=1GiB"}, {"--device-memory", "40MiB", "--offload", "activations"},
+		{"--offload", "optimizer"}, {"--device-memory", "40MiB", "--offload", "activations,optimizer"},
 	} {
 		out := filepath.Join(t.TempDir(), "run")
 		var d trainDocument

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,7 +83,7 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.StringVar(&t.tier, "tier", "", "`file:DIR=SIZE`, where what is offloaded goes, and how much of it (default: a file in --out)")
 	f.StringVar(&t.machine, "machine", "", "which `MACHINE` times are modelled for, which is what recompute auto and offloading decide by: this (measured once), again (measured now), "+
 		cost.Laptop2().Name+", or a file (default: $"+machineVar+", or this where it decides)")
-	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST`: activations alone so far")
+	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST` of activations, optimizer (default: nothing, or optimizer where --tier or --device-memory gives it a place and without it the run does not fit or is modelled slower)")
 }
 
 // trainRun is a training run as the command line describes it.
@@ -216,7 +217,7 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	if err := t.head(&o); err != nil {
 		return err
 	}
-	if err := t.tiers(r, &o); err != nil {
+	if err := t.tiers(c, r, &o); err != nil {
 		return err
 	}
 	if o.Memory, r.LimitFrom, err = memoryLimit(t.memory, o.Ranks); err != nil {
@@ -224,7 +225,7 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
-	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload); err != nil {
+	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload || o.OffloadOptimizer); err != nil {
 		return err
 	}
 	r.Options = o
@@ -240,18 +241,23 @@ func (a *app) computeThreads(ranks int) int {
 }
 
 // tiers reads --offload and --tier.
-func (t *trainFlags) tiers(r *trainRun, o *train.Options) error {
+func (t *trainFlags) tiers(c *cobra.Command, r *trainRun, o *train.Options) error {
 	kinds := []string{"activations", "optimizer", "weights"}
 	for _, k := range strings.Split(t.offload, ",") {
 		switch k = strings.TrimSpace(k); k {
 		case "":
 		case "activations":
 			o.Offload = true
-		case "optimizer", "weights":
-			return usage("--offload activations", "--offload %s: only activations are there yet", k)
+		case "optimizer":
+			o.OffloadOptimizer = true
+		case "weights":
+			return usage("--offload activations", "--offload %s: activations and optimizer alone are there yet", k)
 		default:
 			return usage(didYouMean(k, kinds, "--offload ", "--offload activations"), "--offload %s: want %s", k, orList(kinds))
 		}
+	}
+	if t.deviceMemory > 0 && !c.Flags().Changed("offload") {
+		o.Lower = math.MaxInt64
 	}
 	if t.tier == "" {
 		return nil
@@ -266,6 +272,9 @@ func (t *trainFlags) tiers(r *trainRun, o *train.Options) error {
 		return usage("--tier file:/scratch=10GiB", "--tier %s: %q is not a size above 0", t.tier, rest[at+1:])
 	}
 	r.TierDir, r.TierBytes = rest[:at], n
+	if t.deviceMemory == 0 && !c.Flags().Changed("offload") {
+		o.Lower = n
+	}
 	if s, err := os.Stat(r.TierDir); err != nil || !s.IsDir() {
 		if gone(r.TierDir) {
 			return absent("--tier", r.TierDir, "name a directory that is there")

@@ -110,7 +110,7 @@ func TestUsage(t *testing.T) {
 		{"train --preset llama-tiny --batch 0", "batch 0", "--help"},
 		{"train --preset llama-tiny --threads -1", "--threads -1", "--threads"},
 		{"train --preset llama-tiny --offload activation", "--offload activation: want activations", "--offload activations"},
-		{"train --preset llama-tiny --offload weights", "only activations are there yet", "--offload activations"},
+		{"train --preset llama-tiny --offload weights", "activations and optimizer alone are there yet", "--offload activations"},
 		{"train --preset llama-tiny --tier file:/x", "want file:DIR=SIZE", "--tier file:"},
 		{"train --preset llama-tiny --zero 1", "want at least 2 ranks", "--zero"},
 		{"train --preset llama-tiny --ranks 0", "--ranks 0: want at least 1", "--ranks 1"},

@@ -124,12 +124,9 @@ func (a *adafactor) updateSquares(i int) float32 {
 }
 
 func bindAdafactorUpdate(b *binder, o graph.AdafactorUpdate) step {
-	g, r, c, hyper := b.in32(1), b.in32(2), b.in32(3), b.in32(4)
-	first := 0
-	if o.Ranks > 0 {
-		rank, _ := b.s.ranks()
-		first = o.First(rank)
-	}
+	g, r, c, hyper := b.gradient(o.Target), b.in32(2), b.in32(3), b.in32(4)
+	rank, _ := b.s.ranks()
+	first := o.First(rank)
 	return b.update(o.Target, 5, hyper, func(_ *Session, w []float32, lo, hi int) {
 		if o.Ranks > 0 {
 			hi = min(hi, max(lo, o.Elems-first)) // the last shard may be short

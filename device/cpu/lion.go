@@ -7,7 +7,7 @@ import (
 )
 
 func bindLion(b *binder, o graph.Lion) step {
-	g, m, hyper, scale, mo := b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.out32(1)
+	g, m, hyper, scale, mo := b.gradient(o.Target), b.in32(2), b.in32(3), b.in32(4), b.out32(1)
 	return b.update(o.Target, 5, hyper, func(_ *Session, w []float32, lo, hi int) {
 		m := carried(mo, m, lo, hi)
 		lr, k := hyper[graph.HyperLR], gradScale(hyper, scale)

@@ -27,27 +27,53 @@ func carried(out, in []float32, lo, hi int) []float32 {
 // updateFn changes w, elements lo to hi of what an update is of.
 type updateFn func(s *Session, w []float32, lo, hi int)
 
+// gradient is what an update of t takes of its gradient.
+func (b *binder) gradient(t graph.Target) []float32 {
+	g := b.in32(1)
+	if p := t.Only; p.N > 0 && g != nil {
+		return g[p.At:][:p.N]
+	}
+	return g
+}
+
+// perUpdated is a step that runs f over the elements that an update is of. The rest of the weight stays as it is.
+func (b *binder) perUpdated(t graph.Target, f fn) step {
+	if t.Only.N == 0 {
+		return perElem(b.outType(0), f)
+	}
+	old, out := b.inF(0), b.outF(0)
+	var c copyTask
+	return stepFunc(func(s *Session) error {
+		s.carryF(&c, out, old)
+		s.elems(t.Only.N, f)
+		return nil
+	})
+}
+
 // update is a step that applies f to the weight: in its place where it is f32; to its master, which is then rounded into it; or, where it is
-// narrow and has no master, to its widened elements, which are rounded stochastically. Operand i and the last result are the master.
+// narrow and has no master, to its widened elements, which are rounded stochastically. Operand i and the last result are the master. Elements
+// count from the first that is updated.
 func (b *binder) update(t graph.Target, i int, hyper []float32, f updateFn) step {
 	old, out := b.inF(0), b.outF(0)
+	if p := t.Only; p.N > 0 {
+		old, out = old.slice(p.At, p.At+p.N), out.slice(p.At, p.At+p.N)
+	}
 	master := b.in32(i)
-	first := 0
 	if t.Ranks > 0 {
 		b.wantRanks(t.Ranks)
-		rank, _ := b.s.ranks()
-		first = t.First(rank)
 	}
+	rank, _ := b.s.ranks()
+	first := t.First(rank)
 	switch {
 	case master != nil:
 		next := b.out32(len(b.in.Out) - 1)
-		return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+		return b.perUpdated(t, func(s *Session, lo, hi, _ int) {
 			w := carried(next, master, lo, hi)
 			f(s, w, lo, hi)
 			out.put(s, lo, w)
 		})
 	case t.Key != 0:
-		return perElem(b.outType(0), func(s *Session, lo, hi, worker int) {
+		return b.perUpdated(t, func(s *Session, lo, hi, worker int) {
 			key := t.StepKey(uint32(hyper[graph.HyperSeedLo]), uint32(hyper[graph.HyperSeedHi]))
 			for ; lo < hi; lo += narrowElems {
 				n := min(hi, lo+narrowElems) - lo
@@ -58,7 +84,7 @@ func (b *binder) update(t graph.Target, i int, hyper []float32, f updateFn) step
 			}
 		})
 	}
-	return perElem(b.outType(0), func(s *Session, lo, hi, _ int) {
+	return b.perUpdated(t, func(s *Session, lo, hi, _ int) {
 		f(s, carried(out.f, old.f, lo, hi), lo, hi)
 	})
 }
@@ -72,7 +98,7 @@ func updateNeeds(in *compile.Instr) int64 {
 }
 
 func bindAdamW(b *binder, o graph.AdamW) step {
-	g, m, v, hyper, scale, mo, vo := b.in32(1), b.in32(2), b.in32(3), b.in32(4), b.in32(5), b.out32(1), b.out32(2)
+	g, m, v, hyper, scale, mo, vo := b.gradient(o.Target), b.in32(2), b.in32(3), b.in32(4), b.in32(5), b.out32(1), b.out32(2)
 	return b.update(o.Target, 6, hyper, func(s *Session, w []float32, lo, hi int) {
 		s.set.AdamW(w, carried(mo, m, lo, hi), carried(vo, v, lo, hi), g[lo:hi], kernel.AdamW{
 			LR: hyper[graph.HyperLR], Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.Decay,
@@ -82,7 +108,7 @@ func bindAdamW(b *binder, o graph.AdamW) step {
 }
 
 func bindSGD(b *binder, o graph.SGD) step {
-	g, buf, hyper, scale := b.in32(1), b.in32(2), b.in32(3), b.in32(4)
+	g, buf, hyper, scale := b.gradient(o.Target), b.in32(2), b.in32(3), b.in32(4)
 	var bo []float32
 	if buf != nil {
 		bo = b.out32(1)

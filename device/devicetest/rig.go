@@ -265,7 +265,7 @@ type host struct {
 func openOn(t testing.TB, d device.Device, job *compile.Job) host {
 	t.Helper()
 	env := device.Env{Ledger: mem.NewLedger(mem.Limits{})}
-	if job.Arena[mem.Disk] > 0 {
+	if job.Arena[mem.Disk]+job.Persistent[mem.Disk] > 0 {
 		env.Dir = t.TempDir()
 	}
 	s, err := d.Open(job, env)

@@ -43,6 +43,22 @@ var stateCases = []opCase{
 			r.check(x, update)
 		}
 	}},
+	{name: "adamw of a piece", lengths: flat, build: func(r *rig, n int) {
+		p := graph.Piece{At: n / 3, N: max(n/2, 1)}
+		w := r.state("w", r.noise(n), mem.Weights, graph.D(n))
+		m, v := r.f("m", r.noise(p.N), graph.D(p.N)), r.f("v", r.positive(p.N), graph.D(p.N))
+		op := graph.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1}.OnPiece(p)
+		for _, x := range r.Apply(op, w, r.f("g", r.noise(n), graph.D(n)), m, v, r.hyper(), graph.None) {
+			r.check(x, update)
+		}
+	}},
+	{name: "sgd of a piece of a temporary", lengths: flat, build: func(r *rig, n int) {
+		p := graph.Piece{At: n / 3, N: max(n/2, 1)}
+		op := graph.SGD{Momentum: 0.9}.OnPiece(p)
+		for _, x := range r.Apply(op, r.f("w", r.noise(n), graph.D(n)), r.f("g", r.noise(n), graph.D(n)), r.f("buf", r.noise(p.N), graph.D(p.N)), r.hyper(), graph.None) {
+			r.check(x, update)
+		}
+	}},
 	{name: "sgd", lengths: flat, build: func(r *rig, n int) {
 		w, buf := r.state("w", r.noise(n), mem.Weights, graph.D(n)), r.state("buf", r.noise(n), mem.OptimState, graph.D(n))
 		for _, x := range r.Apply(graph.SGD{Momentum: 0.9, Decay: 0.01}, w, r.f("g", r.noise(n), graph.D(n)), buf, r.hyper(), graph.None) {

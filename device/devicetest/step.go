@@ -281,14 +281,17 @@ var stepTolerance = tolerance{top: 1024, abs: 0.125, half: 16, why: "about forty
 
 // variants are ways to compile a step that must not change a bit.
 var variants = []struct {
-	name string
-	o    compile.Options
+	name  string
+	o     compile.Options
+	below mem.Tier // not Device: where the optimizer's States lie
 }{
-	{"plain", compile.Options{}},
-	{"recompute full", compile.Options{Recompute: compile.Recompute{Policy: compile.Full}}},
-	{"recompute tags", compile.Options{Recompute: compile.Recompute{Policy: compile.Tags, Tags: []string{"norm", "attn.core"}}}},
-	{"offload to host", compile.Options{Offload: compile.OffloadOptions{Activations: true, Tier: mem.Host}}},
-	{"offload to disk", compile.Options{Offload: compile.OffloadOptions{Activations: true, Tier: mem.Disk}}},
+	{name: "plain"},
+	{name: "recompute full", o: compile.Options{Recompute: compile.Recompute{Policy: compile.Full}}},
+	{name: "recompute tags", o: compile.Options{Recompute: compile.Recompute{Policy: compile.Tags, Tags: []string{"norm", "attn.core"}}}},
+	{name: "offload to host", o: compile.Options{Offload: compile.OffloadOptions{Activations: true, Tier: mem.Host}}},
+	{name: "offload to disk", o: compile.Options{Offload: compile.OffloadOptions{Activations: true, Tier: mem.Disk}}},
+	{name: "optimizer on the host", below: mem.Host},
+	{name: "optimizer on disk, recompute full", o: compile.Options{Recompute: compile.Recompute{Policy: compile.Full}}, below: mem.Disk},
 }
 
 // stepCase is a decoder in a compute type.
@@ -321,7 +324,11 @@ func testSteps(t *testing.T, open func() device.Device, saw func(*compile.Instr)
 			for _, v := range some {
 				s := newStepOf(c.half, c.decoder)
 				v.o.Machine = cost.Laptop2()
-				p, err := compile.Step(s.G, v.o)
+				g := s.G
+				if v.below != mem.Device {
+					g = compile.OffloadStates(g, compile.StatesOptions{Tier: v.below, Piece: 1})
+				}
+				p, err := compile.Step(g, v.o)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -79,7 +79,7 @@ func each[T real](c *call[T], f func(i, row, col int)) {
 
 // adafactorUpdate computes in T, rounding every operation.
 func adafactorUpdate[T real](c *call[T], o graph.AdafactorUpdate) error {
-	g, r, factor, hyper := c.in[1].f, c.in[2].f, c.opt(3), c.in[4].f
+	g, r, factor, hyper := only(o.Target, c.in[1].f), c.in[2].f, c.opt(3), c.in[4].f
 	w := updates(c, o.Target, 5, hyper)
 	lr := hyper[graph.HyperLR]
 	for i, x := range w.from {

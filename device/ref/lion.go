@@ -4,7 +4,7 @@ import "loadline/graph"
 
 // lion computes in T, rounding every operation.
 func lion[T real](c *call[T], o graph.Lion) error {
-	g, m, hyper := c.in[1].f, c.in[2].f, c.in[3].f
+	g, m, hyper := only(o.Target, c.in[1].f), c.in[2].f, c.in[3].f
 	w := updates(c, o.Target, 5, hyper)
 	factor := gradFactor(c, 4, hyper)
 	lr, b1, b2 := hyper[graph.HyperLR], T(o.Beta1), T(o.Beta2)

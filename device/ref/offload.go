@@ -1,15 +1,35 @@
 package ref
 
-import "fmt"
+import (
+	"fmt"
 
-// startCopy does an Offload or a Fetch at once.
-func startCopy[T real](c *call[T]) error {
+	"loadline/graph"
+)
+
+// offload does an Offload at once.
+func offload[T real](c *call[T], o graph.Offload) error {
+	copy(c.out[0].f[o.At:], c.in[0].f)
+	if o.N == 0 {
+		copy(c.out[0].i, c.in[0].i)
+	}
+	return c.begin()
+}
+
+// fetch does a Fetch at once.
+func fetch[T real](c *call[T], o graph.Fetch) error {
+	copy(c.out[0].f, c.in[0].f[o.At:])
+	if o.N == 0 {
+		copy(c.out[0].i, c.in[0].i)
+	}
+	return c.begin()
+}
+
+// begin notes that a copy has begun.
+func (c *call[T]) begin() error {
 	if c.s.tickets[c.instr.Ticket] {
 		return fmt.Errorf("copy %d has begun already", c.instr.Ticket)
 	}
 	c.s.tickets[c.instr.Ticket] = true
-	copy(c.out[0].f, c.in[0].f)
-	copy(c.out[0].i, c.in[0].i)
 	return nil
 }
 

@@ -147,9 +147,9 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		}
 		return cast[T], nil
 	case graph.Offload:
-		return startCopy[T], nil
+		return with(o, offload[T])
 	case graph.Fetch:
-		return startCopy[T], nil
+		return with(o, fetch[T])
 	case graph.Wait:
 		return wait[T], nil
 	case graph.KVAppend:

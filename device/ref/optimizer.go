@@ -7,23 +7,33 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// updating is what an update computes on: a master where there is one, else the weight; to holds its new value. It may be where from is.
+// updating is what an update computes on: a master where there is one, else the weight; to holds its new value. It may be where from is. What is not
+// updated of the weight is carried over.
 type updating[T real] struct {
 	from, to []T
 	first    int // place of the first element in the whole tensor
 	end      func()
 }
 
+// only is the elements of x, a weight or its gradient, that an update of t is of.
+func only[T real](t graph.Target, x []T) []T {
+	if p := t.Only; p.N > 0 {
+		return x[p.At:][:p.N]
+	}
+	return x
+}
+
 // updates begins an update whose master would be operand and result i; where there is none the result that it would be is missing.
 func updates[T real](c *call[T], t graph.Target, i int, hyper []T) updating[T] {
-	w := updating[T]{from: c.in[0].f, to: c.out[0].f, end: func() {}}
-	if t.Ranks > 0 {
-		w.first = t.First(c.s.group.Rank())
+	if t.Only.N > 0 {
+		copy(c.out[0].f, c.in[0].f)
 	}
+	weight := only(t, c.out[0].f)
+	w := updating[T]{from: only(t, c.in[0].f), to: weight, first: t.First(c.s.group.Rank()), end: func() {}}
 	switch master := c.opt(i); {
 	case master.on:
 		w.from, w.to = master.f, c.out[len(c.out)-1].f
-		w.end = func() { copy(c.out[0].f, w.to) } // rounded when stored
+		w.end = func() { copy(weight, w.to) } // rounded when stored
 	case t.Key != 0:
 		key := t.StepKey(uint32(hyper[graph.HyperSeedLo]), uint32(hyper[graph.HyperSeedHi]))
 		w.end = func() { roundStochastic(w.to, key, uint64(w.first)) }
@@ -62,7 +72,7 @@ func random16(key uint32, e uint64) uint16 {
 
 // adamW computes in T, rounding every operation. An explicit conversion keeps products from being fused.
 func adamW[T real](c *call[T], o graph.AdamW) error {
-	g, m, v, hyper := c.in[1].f, c.in[2].f, c.in[3].f, c.in[4].f
+	g, m, v, hyper := only(o.Target, c.in[1].f), c.in[2].f, c.in[3].f, c.in[4].f
 	w := updates(c, o.Target, 6, hyper)
 	factor := gradFactor(c, 5, hyper)
 	lr, b1, b2 := hyper[graph.HyperLR], T(o.Beta1), T(o.Beta2)
@@ -81,7 +91,7 @@ func adamW[T real](c *call[T], o graph.AdamW) error {
 
 // sgd computes in T, rounding every operation.
 func sgd[T real](c *call[T], o graph.SGD) error {
-	g, buf, hyper := c.in[1].f, &c.in[2], c.in[3].f
+	g, buf, hyper := only(o.Target, c.in[1].f), &c.in[2], c.in[3].f
 	w := updates(c, o.Target, 5, hyper)
 	factor := gradFactor(c, 4, hyper)
 	lr := hyper[graph.HyperLR]

@@ -25,7 +25,7 @@ func (q *Question) ownAxes(a *axes) {
 
 // ownCombines tells whether our own runs have a combination.
 func ownCombines(c *Config) bool {
-	return c.Ranks*c.TP*c.PP*c.CP*c.EP == 1 && c.Adapter == "none" && c.Offload == "none" && c.LossHead == "chunked" && c.Recompute != "selective" && c.Precision != "fp8"
+	return c.Ranks*c.TP*c.PP*c.CP*c.EP == 1 && c.Adapter == "none" && (c.Offload == "none" || c.Offload == "optimizer") && c.LossHead == "chunked" && c.Recompute != "selective" && c.Precision != "fp8"
 }
 
 // own returns the best three of our own settings by the closed forms: what is worth compiling.
