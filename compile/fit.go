@@ -20,8 +20,9 @@ type placer struct {
 }
 
 // fit places buffers in order, each at the lowest offset where it overlaps none that lives at the same time; those for
-// which down holds at the highest such offset that ends within limit, where there is one. It returns the size.
-func (w *placer) fit(order []int32, limit int64) (size int64) {
+// which down holds at the highest such offset that ends within limit, where there is one. It returns the size, or one above most as soon as
+// it is known to be.
+func (w *placer) fit(order []int32, limit, most int64) (size int64) {
 	if w.taken != nil {
 		w.taken.clear()
 	}
@@ -35,7 +36,9 @@ func (w *placer) fit(order []int32, limit int64) (size int64) {
 			at = w.lowest(b)
 		}
 		w.offset[i] = at
-		size = max(size, at+b.Bytes)
+		if size = max(size, at+b.Bytes); size > most {
+			break
+		}
 		w.put(i)
 	}
 	return graph.RoundUp(size)

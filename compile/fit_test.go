@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,9 +44,15 @@ func TestOccupied(t *testing.T) {
 				plain := &placer{p: p, offset: make([]int64, len(p.Buffers)), down: down, tight: tight}
 				sets := &placer{p: p, offset: make([]int64, len(p.Buffers)), down: down, tight: tight, taken: newOccupied(len(p.Instrs))}
 				for again := range 2 { // the second begins with what the first has left
-					a, b := plain.fit(ids, limit), sets.fit(ids, limit)
+					a, b := plain.fit(ids, limit, math.MaxInt64), sets.fit(ids, limit, math.MaxInt64)
 					if a != b || !slices.Equal(plain.offset, sets.offset) {
 						t.Fatalf("seed %d, %s, tight %v, time %d: sizes %d and %d, offsets\n%v and\n%v", seed, name, tight, again+1, a, b, plain.offset, sets.offset)
+					}
+					if c := plain.fit(ids, limit, a); c != a {
+						t.Fatalf("seed %d: of a most of its size %d fit gives %d", seed, a, c)
+					}
+					if c := sets.fit(ids, limit, a-1); c < a {
+						t.Fatalf("seed %d: of a most below its size %d fit gives %d", seed, a, c)
 					}
 				}
 			}

@@ -72,6 +72,7 @@ const (
 const (
 	hugePrograms = 6000
 	nearEnough   = 200
+	plainKeys    = 2 // of the orders, those that take least time to try
 )
 
 // place chooses offsets for ids and returns the arena's size.
@@ -110,13 +111,17 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		func(i int32) int64 { return p.Buffers[i].Bytes * span(i) },
 	}
 	var tries []attempt
+	kept := climbs
+	if quick {
+		kept = 1
+	}
 	try := func(order []int32, down func(int32) bool) int64 {
 		for _, w.tight = range []bool{false, true} {
 			if w.tight && huge && quick {
 				break
 			}
 			w.down = down
-			n := w.fit(order, bound)
+			n := w.fit(order, bound, worth(tries, kept))
 			tries = append(tries, attempt{order, down, w.tight, n})
 			if n <= enough {
 				return n
@@ -125,7 +130,12 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		return enough + 1
 	}
 	rank := make([]int64, len(p.Buffers)) //mem:ok planning runs before arenas are touched
-	for _, key := range keys {
+	for k, key := range keys {
+		if k == plainKeys && huge && !quick { // what is left takes as long as these, and ends seldom
+			if n := w.skylines(ids, bound, quick, 0, bound/nearEnough); n > 0 {
+				return w.settle(ids, n)
+			}
+		}
 		o := slices.Clone(ids)
 		for _, i := range ids {
 			rank[i] = key(i)
@@ -140,7 +150,11 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	if huge && quick {
 		return w.best(ids, tries, bound)
 	}
-	if n := w.skylines(ids, bound, quick); n > 0 {
+	least := int64(0)
+	if huge {
+		least = enough - bound + 1 // less was tried above
+	}
+	if n := w.skylines(ids, bound, quick, least, math.MaxInt64); n > 0 {
 		return w.settle(ids, n)
 	}
 	if quick {
@@ -178,20 +192,33 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 	return w.best(ids, tries, bound)
 }
 
+// worth is the size above which another attempt is of no use, where the smallest few are looked at again.
+func worth(tries []attempt, few int) int64 {
+	if len(tries) < few {
+		return math.MaxInt64
+	}
+	var sizes []int64
+	for _, a := range tries {
+		sizes = append(sizes, a.size)
+	}
+	slices.Sort(sizes)
+	return sizes[few-1]
+}
+
 // best settles the smallest attempt; of equals the first.
 func (w *placer) best(ids []int32, tries []attempt, bound int64) int64 {
 	a := slices.MinFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
 	w.down, w.tight = a.down, a.tight
-	n := w.fit(a.order, bound)
+	n := w.fit(a.order, bound, math.MaxInt64)
 	return w.settle(ids, n)
 }
 
 // restarts bounds the searches of skylines at each capacity.
 const restarts = 20
 
-// skylines searches at the bound and a little above it, by lifetime, by size and by area, and then with each buffer's
+// skylines searches at the bound and a little above it, from least to most bytes, by lifetime, by size and by area, and then with each buffer's
 // preference disturbed at random. It returns the size found, or 0.
-func (w *placer) skylines(ids []int32, bound int64, quick bool) int64 {
+func (w *placer) skylines(ids []int32, bound int64, quick bool, least, most int64) int64 {
 	bs := w.p.Buffers
 	span := func(i int32) float64 { return float64(bs[i].Last - bs[i].First + 1) }
 	keys := []func(i int32) float64{span, func(i int32) float64 { return float64(bs[i].Bytes) }, func(i int32) float64 { return float64(bs[i].Bytes) * span(i) }}
@@ -206,6 +233,9 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool) int64 {
 		tries, slacks = 3, []int64{0, 18}
 	}
 	for _, slack := range slacks {
+		if above := bound * slack / 1000; above < least || above > most {
+			continue
+		}
 		for k := range max(3, tries>>min(slack, 1)) {
 			for _, i := range ids {
 				weight[i] = keys[k%3](i) * (1 + 1e-9*float64(i)) // no two alike
@@ -252,7 +282,7 @@ func (w *placer) climb(a *attempt, bound int64) {
 	rank := make([]float64, len(w.p.Buffers)) //mem:ok planning runs before arenas are touched
 	rng, since := uint64(n)+1, 0
 	for k := 0; k < improveWork/n && k < improveMoves && a.size > bound; k++ {
-		size := w.fit(order, bound)
+		size := w.fit(order, bound, math.MaxInt64)
 		if since++; size < a.size {
 			a.size, since = size, 0
 			a.order = slices.Clone(order)
@@ -260,7 +290,7 @@ func (w *placer) climb(a *attempt, bound int64) {
 		if since > patience {
 			copy(order, a.order)
 			since = 0
-			w.fit(order, bound)
+			w.fit(order, bound, math.MaxInt64)
 		}
 		for i, j := range order {
 			rank[j] = float64(i)

@@ -50,6 +50,7 @@ type refusal struct {
 		Bytes   mem.Bytes `json:"bytes"`
 	} `json:"largest"`
 	Nearest string `json:"nearest"`
+	Try     string `json:"try"`
 }
 
 // byteVocabulary is a tokenizer of single bytes, with a merge that no text here has and a token that ends a text.
@@ -246,9 +247,9 @@ func refuses(t *testing.T, generate func(prompt, tokens int, limit mem.Bytes, mo
 	}
 	raise := func(r *refusal) (n mem.Bytes) {
 		t.Helper()
-		m := regexp.MustCompile(`raise the memory limit to (\d+) MiB`).FindStringSubmatch(r.Nearest)
+		m := regexp.MustCompile(`--memory (\d+)MiB`).FindStringSubmatch(r.Try)
 		if m == nil {
-			t.Fatalf("advice %q names no limit", r.Nearest)
+			t.Fatalf("advice %q names no limit", r.Try)
 		}
 		fmt.Sscan(m[1], &n)
 		return n * mem.MiB
@@ -270,9 +271,9 @@ func refuses(t *testing.T, generate func(prompt, tokens int, limit mem.Bytes, mo
 			t.Errorf("the refusal %q does not name %q", said, want)
 		}
 	}
-	m := regexp.MustCompile(`a context of (\d+) tokens, which fits, or keep keys and values in (\S+), which fits`).FindStringSubmatch(r.Nearest)
+	m := regexp.MustCompile(`^--context (\d+), or --kv-type (\S+), or --memory `).FindStringSubmatch(r.Try)
 	if m == nil || raise(&r) > enough {
-		t.Fatalf("advice %q: want a context and a type that fit, and no more memory than %v", r.Nearest, enough)
+		t.Fatalf("advice %q: want a context and a type that fit, and no more memory than %v", r.Try, enough)
 	}
 	var context int
 	fmt.Sscan(m[1], &context)
@@ -281,7 +282,7 @@ func refuses(t *testing.T, generate func(prompt, tokens int, limit mem.Bytes, mo
 	}
 	runs(context, less)
 	refused(t, with(context+1, less)...)
-	runs(streamedContext, less, "--kv-type", m[2]+","+m[2])
+	runs(streamedContext, less, "--kv-type", m[2])
 }
 
 // The file of a model may be cut while it is read: the process says so and ends.

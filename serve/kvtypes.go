@@ -6,12 +6,18 @@ import (
 	"loadline/tensor/dtype"
 )
 
-// kvWords is the types of keys and values for people.
+// kvWords is the types of keys and values as a flag takes them: one for both, or both.
 func kvWords(t [2]dtype.Type) string {
-	if t[0] == t[1] {
-		return t[0].String()
+	var words [2]string
+	for i, t := range t {
+		if words[i] = t.String(); t == dtype.F8E4M3 {
+			words[i] = "fp8"
+		}
 	}
-	return t[0].String() + " and " + t[1].String()
+	if words[0] == words[1] {
+		return words[0]
+	}
+	return words[0] + "," + words[1]
 }
 
 // narrower returns j's options with keys and values in the widest type with which they fit, or nil. What is stored narrower

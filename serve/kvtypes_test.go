@@ -155,7 +155,7 @@ func TestNarrowerKV(t *testing.T) {
 	if no.Narrower == nil || no.Narrower.KVTypes != [2]dtype.Type{dtype.Q8_0, dtype.Q8_0} || no.Narrower.Context != 512 {
 		t.Fatalf("got %+v, want q8_0", no.Narrower)
 	}
-	if !strings.Contains(no.Advice(), "keys and values in q8_0, which fits") {
+	if !strings.Contains(no.Advice(), "--kv-type q8_0, or --memory ") {
 		t.Errorf("advice: %s", no.Advice())
 	}
 	if j, err := Plan(*no.Narrower, dev); err != nil || j.Promise.Memory() > o.Memory {

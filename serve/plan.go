@@ -143,40 +143,65 @@ func (e *DoesNotFitError) Error() string {
 	}
 	w, even := &e.Wanted, ""
 	if e.streamed > 0 {
-		even = fmt.Sprintf(" even if every pass read %v of weights again", e.streamed)
+		even = fmt.Sprintf(", even if every pass read %v of weights again", e.streamed)
 	}
-	return fmt.Sprintf("serve: %s of %d tokens, for %s of at most %d, would bring the peak to %v%s, the memory limit is %v; largest: %s",
-		plural(w.Blocks, "KV block"), w.BlockSize, plural(w.MaxSeqs, "sequence"), w.Context, e.Need, even, w.Memory, strings.Join(lines, ", "))
+	need, limit := e.Need.String(), w.Memory.String()
+	if need == limit { // rounded
+		need, limit = fmt.Sprintf("%d bytes", int64(e.Need)), fmt.Sprint(int64(w.Memory))
+	}
+	return fmt.Sprintf("serve: does not fit: needs %s for %s of at most %d tokens, in %s of %d%s, --memory is %s; largest: %s",
+		need, plural(w.MaxSeqs, "sequence"), w.Context, plural(w.Blocks, "KV block"), w.BlockSize, even, limit, strings.Join(lines, ", "))
 }
 
 // Advice says what to do, in one line.
-func (e *DoesNotFitError) Advice() string {
-	raise := fmt.Sprintf("raise the memory limit to %v", (e.Need+mem.MiB-1)/mem.MiB*mem.MiB)
-	narrower := ""
+func (e *DoesNotFitError) Advice() string { return e.AdviceOf(e.Ways(nil)) }
+
+// AdviceOf says in one line that one of some ways is to be taken.
+func (e *DoesNotFitError) AdviceOf(ways []string) string {
+	s := strings.Join(ways, ", or ")
+	if len(ways) == 1 {
+		s += ", or a smaller model"
+	}
+	return s
+}
+
+// Ways are settings that fit, in flags, the nearest first: Nearest, Narrower, and a higher limit. shorter gives a context in the flags of a verb
+// that has no --context, or for which that is not enough, and is empty where the verb cannot have it; nil gives --context.
+func (e *DoesNotFitError) Ways(shorter func(context int) string) []string {
+	var ways []string
+	if flags := e.nearest(shorter); flags != "" {
+		ways = append(ways, flags)
+	}
 	if e.Narrower != nil {
-		narrower = fmt.Sprintf(", or keep keys and values in %s, which fits", kvWords(e.Narrower.KVTypes))
+		ways = append(ways, "--kv-type "+kvWords(e.Narrower.KVTypes))
 	}
+	return append(ways, fmt.Sprintf("--memory %dMiB", (e.Need+mem.MiB-1)/mem.MiB))
+}
+
+// nearest is Nearest in flags, empty where it is nil, or flags do not say it.
+func (e *DoesNotFitError) nearest(shorter func(context int) string) string {
 	n := e.Nearest
-	switch {
-	case n == nil && narrower != "":
-		return raise + narrower
-	case n == nil:
-		return raise + ", or take a smaller model"
+	if n == nil || n.Context == e.Wanted.Context && n.Blocks != e.Wanted.Blocks && n.MaxSeqs == e.Wanted.MaxSeqs { // no flag has blocks
+		return ""
 	}
-	var changes []string
+	var flags []string
 	if n.MaxSeqs != e.Wanted.MaxSeqs {
-		changes = append(changes, plural(n.MaxSeqs, "sequence")+" at a time")
+		flags = append(flags, fmt.Sprintf("--concurrency %d", n.MaxSeqs))
 	}
 	if n.PrefillChunk != min(e.Wanted.PrefillChunk, n.Context) {
-		changes = append(changes, fmt.Sprintf("a prefill chunk of %d", n.PrefillChunk))
+		flags = append(flags, fmt.Sprintf("--prefill-chunk %d", n.PrefillChunk))
 	}
 	if n.Context != e.Wanted.Context {
-		changes = append(changes, fmt.Sprintf("a context of %d tokens", n.Context))
+		context := fmt.Sprintf("--context %d", n.Context)
+		if shorter != nil {
+			context = shorter(n.Context)
+		}
+		if context == "" {
+			return ""
+		}
+		flags = append(flags, context)
 	}
-	if n.Blocks != e.Wanted.Blocks && n.Context == e.Wanted.Context {
-		changes = append(changes, plural(n.Blocks, "KV block"))
-	}
-	return raise + ", or take " + strings.Join(changes, " and ") + ", which fits" + narrower
+	return strings.Join(flags, " ")
 }
 
 func plural(n int, what string) string {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,7 +98,11 @@ func TestFewerBlocks(t *testing.T) {
 	}
 	for refused != nil { // follow the advice, down to what cannot be
 		text, advice := refused.Error(), refused.Advice()
-		for _, want := range []string{refused.Need.String(), o.Memory.String(), "runtime on host 48 MiB", "tokens, for"} {
+		need, limit := refused.Need.String(), o.Memory.String()
+		if need == limit { // rounded
+			need, limit = fmt.Sprintf("%d bytes", int64(refused.Need)), fmt.Sprint(int64(o.Memory))
+		}
+		for _, want := range []string{"needs " + need, "--memory is " + limit, "runtime on host 48 MiB", "tokens, in"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q does not mention %q", text, want)
 			}

@@ -151,7 +151,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	dev := cpu.New(cpu.Options{Threads: threads, Set: set})
 	job, err := serve.Plan(o, dev)
 	if err != nil {
-		return err
+		return a.refuseEngine(err, b.within)
 	}
 	a.notes(m, job)
 	settle(job.Options.Runtime)

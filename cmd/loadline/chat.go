@@ -193,7 +193,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
 	job, err := x.planContext(o, x.engineFlags.context > 0)
 	if err != nil {
-		return err
+		return x.a.refuseEngine(err, nil)
 	}
 	x.job = job
 	x.a.notes(x.model, job)

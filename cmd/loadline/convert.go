@@ -75,6 +75,11 @@ func (a *app) convert(o convert.Options) (err error) {
 	if err := present("", o.In); err != nil {
 		return err
 	}
+	if gone(o.Out) { // what is there is refused below
+		if err := (output{makes: true}).check("", o.Out); err != nil {
+			return err
+		}
+	}
 	var parts [mem.NumPurposes]mem.Bytes
 	parts[mem.Staging] = convertBufferBytes
 	buffer, err := arena.New(mem.NewLedger(mem.Limits{}), mem.Host, parts)

@@ -102,9 +102,7 @@ func (a *app) fail(err error) error {
 
 // failHeld is fail for who holds a.printing.
 func (a *app) failHeld(err error) error {
-	if a.small != "" && exitCode(err) == codeDoesNotFit {
-		err = advise(err, "%s; %s", advice(err), a.small)
-	}
+	err = a.aboutSizes(err)
 	text, try := oneLine(words(err)), oneLine(advice(err))
 	fmt.Fprintf(a.err, "loadline: %s\n", text)
 	if try != "" {
@@ -120,6 +118,14 @@ func (a *app) failHeld(err error) error {
 		}
 	}
 	return err
+}
+
+// aboutSizes adds to what does not fit that a size may lack its unit, once.
+func (a *app) aboutSizes(err error) error {
+	if a.small == "" || exitCode(err) != codeDoesNotFit || strings.HasSuffix(advice(err), a.small) {
+		return err
+	}
+	return advise(err, "%s; %s", advice(err), a.small)
 }
 
 // errorDocument is the document of a verb that failed and has no other.

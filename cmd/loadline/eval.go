@@ -173,7 +173,12 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 	}
 	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
 	if x.job, err = serve.Plan(o, x.dev); err != nil {
-		return err
+		return x.a.refuseEngine(err, func(context int) string {
+			if x.rule().Scored(context) == 0 {
+				return ""
+			}
+			return fmt.Sprintf("--context %d", context)
+		})
 	}
 	x.a.notes(x.model, x.job)
 	return nil

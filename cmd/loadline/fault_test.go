@@ -265,7 +265,6 @@ func TestFaults(t *testing.T) {
 		{[]string{"--val-data", short}, "tokens, a window of 32 needs 33"},
 		{[]string{"--lr", "1e12", "--clip", "0", "--warmup", "0", "--optimizer", "sgd"}, "is NaN"},
 		{[]string{"--lr", "1e12", "--clip", "0", "--warmup", "0", "--optimizer", "sgd", "--ranks", "2"}, "is NaN"},
-		{[]string{"--events", filepath.Join(t.TempDir(), "no", "events")}, "no such file"},
 	} {
 		out := filepath.Join(t.TempDir(), "run")
 		r := loadline(t, small(t, out, append(x.more, "--steps", "30", "--save-every", "0")...)...)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"loadline/device"
 	"loadline/device/cpu"
@@ -102,7 +103,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
 	job, err := serve.Plan(o, g.dev)
 	if err != nil {
-		return g.refuse(limit, err)
+		return g.a.refuseEngine(err, g.shorter)
 	}
 	g.job = job
 	g.a.notes(g.model, job)
@@ -155,19 +156,20 @@ func takeFiles(o *serve.Options, path string) error {
 	return m.Close()
 }
 
-// refuse prints the document of an engine that does not fit, and returns err.
-func (g *generation) refuse(limit mem.Bytes, err error) error {
-	var no *serve.DoesNotFitError
-	if !errors.As(err, &no) || !g.a.json {
-		return err
+// shorter is --max-tokens, and --context where it was given, for a context of so many tokens; empty where that leaves no room behind the prompt.
+func (g *generation) shorter(context int) string {
+	room := context - len(g.prompt)
+	var flags []string
+	if g.context > 0 {
+		flags = append(flags, fmt.Sprintf("--context %d", context))
 	}
-	lines := []leastLine{}
-	for _, l := range no.Largest {
-		lines = append(lines, leastLine{l.Purpose.String(), l.Tier.String(), l.Bytes})
+	if room < g.maxTokens {
+		flags = append(flags, fmt.Sprintf("--max-tokens %d", room))
 	}
-	return errors.Join(err, g.a.document(map[string]any{
-		"fits": false, "limit_bytes": limit, "predicted_peak_bytes": no.Need, "largest": lines, "nearest": no.Advice(),
-	}))
+	if room < 1 {
+		return ""
+	}
+	return strings.Join(flags, " ")
 }
 
 // choose settles how tokens are chosen and what ends the text.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,6 +84,14 @@ plan score and plan check hold the planner against measurements and logs.`,
 			if err := h.checkOwn(c, t, args, s.context > 0); err != nil {
 				return err
 			}
+			if err := s.check(c); err != nil {
+				return err
+			}
+			if s.context == 0 {
+				if err := t.textsPresent(); err != nil {
+					return err
+				}
+			}
 			r, err := t.resolve(a, c, args)
 			if err != nil {
 				return err
@@ -143,6 +152,9 @@ type leastLine struct {
 
 // plan is the verb.
 func (a *app) plan(r *trainRun, program string, text bool) error {
+	if err := r.readable(context.Background()); err != nil { // as train does, which would refuse it
+		return err
+	}
 	job, err := r.plan()
 	if err != nil {
 		return a.refuse(r, err)

@@ -187,6 +187,11 @@ func (a *app) planCheck(c *cobra.Command, path string, h *hardwareFlags, t *trai
 			return usage("loadline plan MODEL --"+name+" …", "--%s is of plan, not of plan check", name)
 		}
 	}
+	if learn {
+		if err := (output{makes: true, replaces: true}).check("--profile", h.profile); err != nil {
+			return err
+		}
+	}
 	if h.hardware == "" {
 		return usage("--hardware RTX-4090, or another machine", "which hardware does %s come from? want --hardware", path)
 	}

@@ -72,3 +72,30 @@ func TestWrittenModel(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanConfigReasons checks that plan --config gives the reasons of the first plan again, and says why it names no next step.
+func TestPlanConfigReasons(t *testing.T) {
+	for _, line := range []string{
+		"llama-3.1-8b --hardware 8xH100 --task train", "llama-3.1-70b --hardware 4x8xH100 --task train --seq 8192 --global-batch 256", "llama-3.1-8b --hardware 8xH100 --task train --seq 131072",
+		"mixtral-8x7b --hardware 4x8xH100 --task train --framework megatron", "llama-3.1-70b --hardware 8x8xH100 --task train --framework torchtitan --global-batch 512",
+		"qwen3-8b --hardware A100-40GB --task finetune --adapter lora", "qwen3-8b --hardware 2xA100-40GB --task finetune", "llama-3.1-8b --hardware 4xV100-32GB --task train",
+		"llama-3.1-70b --hardware 2x8xA100-80GB --task train --framework deepspeed --objective cost",
+	} {
+		out := t.TempDir()
+		again := func(args ...string) (d plannerDocument) {
+			document(t, &d, codeDone, append([]string{"plan", "--profile", filepath.Join(out, "none.json")}, args...)...)
+			return d
+		}
+		first := again(append(strings.Fields(line), "--write-config", out)...)
+		second := again("--config", filepath.Join(out, "loadline.yaml"))
+		if len(first.Plans) == 0 || len(second.Plans) != 1 {
+			t.Fatalf("%s: got %d plans and %d again, want several and one", line, len(first.Plans), len(second.Plans))
+		}
+		if got, want := second.Plans[0].Why, first.Plans[0].Why; got != want {
+			t.Errorf("%s: again it is\n%s\nwant\n%s", line, strings.ReplaceAll(got, "; ", "\n  "), strings.ReplaceAll(want, "; ", "\n  "))
+		}
+		if !strings.Contains(second.Next, "every setting is held") {
+			t.Errorf("%s: again the next step is %q", line, second.Next)
+		}
+	}
+}

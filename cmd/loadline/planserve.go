@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,24 @@ func (s *serveFlags) register(c *cobra.Command) {
 	f.IntVar(&s.concurrency, "concurrency", 1, "with --context or --task serve: sequences at a time")
 	f.IntVar(&s.blockSize, "block-size", serve.DefaultBlockSize, "with --context: tokens of a block of keys and values")
 	f.IntVar(&s.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "with --context: prompt tokens that are computed at once")
+}
+
+// check refuses flags that say nothing about what is planned: training's with --context, and an engine's without.
+func (s *serveFlags) check(c *cobra.Command) error {
+	if s.context < 1 && c.Flags().Changed("context") {
+		return usage("--context 2048", "--context %d: want at least 1", s.context)
+	}
+	training := &cobra.Command{}
+	(&trainFlags{}).register(training)
+	for _, name := range typed(c) {
+		switch {
+		case s.context == 0 && slices.Contains([]string{"concurrency", "block-size", "prefill-chunk"}, name):
+			return usage("--context 2048, or leave it out", "--%s is of an engine: without --context, plan describes training", name)
+		case s.context > 0 && training.Flags().Lookup(name) != nil && !slices.Contains([]string{"preset", "model", "resume", "memory", "machine"}, name):
+			return usage("leave it out, or --context", "--%s is of training: with --context, plan describes an engine", name)
+		}
+	}
+	return nil
 }
 
 // planServing plans the engine of generate for the model of r. The tokenizer's bytes, which generate adds to the Runtime line, are those
@@ -58,7 +77,7 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 	var no *serve.DoesNotFitError
 	switch {
 	case errors.As(failure, &no):
-		d.Nearest = no.Advice()
+		d.Nearest = no.Ways(nil)[0]
 		free := no.Wanted
 		free.Memory = 0
 		if job, err = serve.Plan(free, r.device()); err != nil {

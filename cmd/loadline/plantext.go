@@ -107,7 +107,7 @@ func (a *app) refuse(r *trainRun, err error) error {
 		least, nearest = no.Least, no.Nearest
 		job, failed = r.unbounded(no)
 	case errors.As(err, &tier):
-		job, nearest = tier.job, fmt.Sprintf("--tier file:%s=%d", r.TierDir, int64(tier.need))
+		job, nearest = tier.job, tier.Advice()
 		least, failed = job.Least()
 	default:
 		return err

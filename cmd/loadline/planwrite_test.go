@@ -27,8 +27,8 @@ func TestPlanWrites(t *testing.T) {
 		code      int
 		says, try string
 	}{
-		{"--html " + at("pipe"), codeFailed, "is a pipe", "can be written"},
-		{"--html " + dir, codeFailed, "is a directory", "can be written"},
+		{"--html " + at("pipe"), codeUsage, "is a pipe", "can be written"},
+		{"--html " + dir, codeUsage, "is a directory", "can be written"},
 		{"--write-config " + at("piped"), codeUsage, "is no regular file", "another directory"},
 		{"--write-config " + at("linked"), codeUsage, "is no regular file", "another directory"},
 		{"--html " + at("link"), codeDone, "", ""},

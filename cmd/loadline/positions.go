@@ -50,6 +50,11 @@ func (b *benchModelFlags) checkPositions(tests []modelTest, positions int) error
 		return nil
 	}
 	t := tests[at]
+	return usage(b.within(positions), "%s: %d tokens, the model has %d positions", t, t.depth+t.tokens, positions)
+}
+
+// within is the longest lists of the same kind of which no test takes more than so many tokens, in flags.
+func (b *benchModelFlags) within(positions int) string {
 	depth := b.depth
 	if slices.Max(depth) >= positions { // there is no room behind it
 		depth = atMost(depth, positions/2)
@@ -64,7 +69,7 @@ func (b *benchModelFlags) checkPositions(tests []modelTest, positions int) error
 			try = append(try, f.flag+" "+strings.Trim(strings.ReplaceAll(fmt.Sprint(f.can), " ", ","), "[]"))
 		}
 	}
-	return usage(strings.Join(try, " "), "%s: %d tokens, the model has %d positions", t, t.depth+t.tokens, positions)
+	return strings.Join(try, " ")
 }
 
 // atMost is a list without repetitions in which nothing is larger than most.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is what --version prints, besides the commit if the build knows it.
@@ -32,10 +34,13 @@ Every step is compiled into a program whose peak memory is known before it runs,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
+			if len(args) > 0 {
+				return noVerb(c, args)
 			}
-			return noVerb(c, args)
+			if c.Flags().NFlag() > 0 {
+				return usage("loadline --help lists the verbs", "a verb is missing")
+			}
+			return c.Help()
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -46,6 +51,9 @@ Every step is compiled into a program whose peak memory is known before it runs,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		a.unparsed = true
 		if e := noVerb(c, c.Flags().Args()); e != nil { // whose flags they are is not known
+			return e
+		}
+		if e := missingVerb(c, err); e != nil {
 			return e
 		}
 		return flagError(c, err)
@@ -71,6 +79,9 @@ Every step is compiled into a program whose peak memory is known before it runs,
 			return usage("leave --threads out to use all cores", "--threads %d: want at most %d", a.threads, maxThreads)
 		}
 		a.small = smallSizes(c.Flags())
+		if err := checkOutputs(c); err != nil {
+			return err
+		}
 		var err error
 		a.log, err = openEvents(a.events)
 		return err
@@ -99,6 +110,40 @@ func noVerb(c *cobra.Command, args []string) error {
 		return usage(c.CommandPath()+" "+n, "there is neither a model nor a verb %q of %s", word, c.CommandPath())
 	}
 	return nil
+}
+
+// missingVerb is the error about a flag that is not of every verb where no verb stands before it, nil if err is about something else.
+func missingVerb(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if c.HasParent() || !errors.As(err, &unknown) {
+		return nil
+	}
+	name := unknown.GetSpecifiedName()
+	dashes, lookup := "--", (*pflag.FlagSet).Lookup
+	if unknown.GetSpecifiedShortnames() != "" {
+		dashes, lookup = "-", (*pflag.FlagSet).ShorthandLookup
+	}
+	var verbs, flags []string
+	for _, v := range c.Commands() {
+		if f := lookup(v.Flags(), name); !v.Hidden && f != nil && !f.Hidden {
+			verbs = append(verbs, v.Name())
+		}
+		v.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	}
+	if len(verbs) == 0 {
+		return usage(didYouMean(name, flags, "a verb with --", "loadline --help lists the verbs"), "a verb is missing, and no verb has a flag %s%s", dashes, name)
+	}
+	slices.SortStableFunc(verbs, func(a, b string) int { return likely(a) - likely(b) })
+	return usage(fmt.Sprintf("loadline %s %s%s …", verbs[0], dashes, name), "a verb is missing before %s%s: want %s", dashes, name, orList(verbs))
+}
+
+// likely orders verbs by how likely one is that was left out.
+func likely(verb string) int {
+	all := []string{"generate", "chat", "train", "plan"}
+	if at := slices.Index(all, verb); at >= 0 {
+		return at
+	}
+	return len(all)
 }
 
 // versionText is the version, the commit and the toolchain.

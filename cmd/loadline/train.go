@@ -38,10 +38,11 @@ first, unless the model has a tokenizer.`,
 			if t.preset == "list" {
 				return a.listPresets()
 			}
-			for _, x := range [][2]string{{"--data", t.data}, {"--val-data", t.valData}} { // before this machine is measured
-				if err := present(x[0], x[1]); err != nil {
-					return err
-				}
+			if t.out != "" && t.resume == "" && exists(t.out) {
+				return (&trainRun{Out: t.out}).taken()
+			}
+			if err := t.textsPresent(); err != nil {
+				return err
 			}
 			r, err := t.resolve(a, c, args)
 			if err != nil {
@@ -104,7 +105,7 @@ func (r *trainRun) plan() (*train.Job, error) {
 		return nil, err
 	}
 	if need := job.Promise.Peak.Total(mem.Disk); r.TierBytes > 0 && need > r.TierBytes {
-		return nil, &tierError{job, need, r.TierBytes}
+		return nil, &tierError{job, need, r.TierBytes, r.TierDir}
 	}
 	return job, nil
 }
@@ -113,6 +114,7 @@ func (r *trainRun) plan() (*train.Job, error) {
 type tierError struct {
 	job        *train.Job
 	need, have mem.Bytes
+	dir        string
 }
 
 // Error returns one line.
@@ -121,7 +123,9 @@ func (e *tierError) Error() string {
 }
 
 // Advice returns one line: what to do.
-func (e *tierError) Advice() string { return fmt.Sprintf("raise the size of --tier to %v", e.need) }
+func (e *tierError) Advice() string {
+	return fmt.Sprintf("--tier file:%s=%dMiB", e.dir, (e.need+mem.MiB-1)/mem.MiB)
+}
 
 // train is the verb.
 func (a *app) train(r *trainRun) error {
@@ -204,7 +208,7 @@ func (r *trainRun) place() error {
 	if r.Resume != "" && !exists(r.Resume) && filepath.Clean(r.Resume) != filepath.Clean(r.Out) {
 		return absent("--resume", r.Resume, "check the path")
 	}
-	return nil
+	return output{directory: true, makes: true}.check("--out", r.Out)
 }
 
 // firstFree names Out after the model.

@@ -118,7 +118,7 @@ func useModel(t *testing.T, out string) {
 	if r := loadline(t, append(generate, "--quiet")...); r.out != g.Text+"\n" || r.err != "" {
 		t.Errorf("streamed %q and said %q, want %q and nothing", r.out, r.err, g.Text+"\n")
 	}
-	if r := loadline(t, append(generate, "--memory", "20MiB")...); r.code != codeDoesNotFit || !strings.Contains(r.err, "try: raise the memory limit") {
+	if r := loadline(t, append(generate, "--memory", "20MiB")...); r.code != codeDoesNotFit || !strings.Contains(r.err, "does not fit: needs ") || !strings.Contains(r.err, "try: --memory ") {
 		t.Errorf("generate in 20 MiB: got exit code %d and %s", r.code, r.err)
 	}
 	var plan planDocument

@@ -111,6 +111,16 @@ type trainRun struct {
 	created       bool   // Out was made by this run
 }
 
+// textsPresent refuses texts that are not there, before this machine is measured.
+func (t *trainFlags) textsPresent() error {
+	for _, x := range [][2]string{{"--data", t.data}, {"--val-data", t.valData}} {
+		if err := present(x[0], x[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // resolve turns flags into a run. Every error is about usage.
 func (t *trainFlags) resolve(a *app, c *cobra.Command, args []string) (*trainRun, error) {
 	if len(args) == 1 {
@@ -281,7 +291,7 @@ func (t *trainFlags) tiers(c *cobra.Command, r *trainRun, o *train.Options) erro
 		}
 		return usage("name a directory that is there", "--tier %s: %s is not a directory", t.tier, r.TierDir)
 	}
-	return nil
+	return output{directory: true}.check("--tier", r.TierDir)
 }
 
 // checkTags refuses a tag of --recompute that names no part of the model.

@@ -270,7 +270,7 @@ func TestPerplexity(t *testing.T) {
 		Code  int `json:"exit_code"`
 	}
 	document(t, &no, codeDoesNotFit, "eval", "--perplexity", dir, "--data", data, "--memory", "50MiB")
-	if no.Code != codeDoesNotFit || !strings.Contains(no.Error, "the memory limit is 50 MiB") {
+	if no.Code != codeDoesNotFit || !strings.Contains(no.Error, "--memory is 50 MiB") {
 		t.Errorf("got %+v", no)
 	}
 }

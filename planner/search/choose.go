@@ -53,6 +53,8 @@ func Plans(q Question) (*Answer, error) {
 	a.Next = q.nextUp(&a.Plans[0], all.over)
 	if best := &a.Plans[0]; q.queues(best) {
 		a.Next = q.allAtOnce(best)
+	} else if a.Searched == 1 {
+		a.Next = "every setting is held, so that no other was looked at: without one of them the planner says what more memory would buy"
 	}
 	return a, nil
 }

@@ -185,10 +185,7 @@ func (q *Question) rescue(least *Plan) string {
 func (q *Question) whatIf(p *Plan, name string, change func(*Config)) string {
 	c := p.Config
 	change(&c)
-	if c == p.Config || c.MicroBatch < 1 || !q.known(&c) {
-		return ""
-	}
-	if q.Task == Serve && !q.serves(&c, servingLevels) || q.Task != Serve && (!q.combines(&c) || !q.batches(&c)) {
+	if c == p.Config || c.MicroBatch < 1 || !q.offers(&c, p.Config) {
 		return ""
 	}
 	o, err := q.evaluate(c)
@@ -205,6 +202,28 @@ func (q *Question) whatIf(p *Plan, name string, change func(*Config)) string {
 		return fmt.Sprintf("%s needs %v of %v usable", name, o.Peak, o.usable)
 	}
 	return name + " " + against(&o, p)
+}
+
+// offers tells whether a change to a plan is worth a word, and fills in what follows from it. What a question holds makes nothing worth it
+// that was not, unless the plan is such a thing itself: so the reasons for a plan that was found are those for the same plan held.
+func (q *Question) offers(c *Config, planned Config) bool {
+	free := *q
+	free.Hold = Hold{}
+	if !free.possible(&planned) {
+		return q.possible(c)
+	}
+	return free.possible(c)
+}
+
+// possible tells whether the task can be done in a configuration, and fills in what follows from it.
+func (q *Question) possible(c *Config) bool {
+	if !q.known(c) {
+		return false
+	}
+	if q.Task == Serve {
+		return q.serves(c, servingLevels)
+	}
+	return q.combines(c) && q.batches(c)
 }
 
 // because joins a choice with what its alternatives would do.

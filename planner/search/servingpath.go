@@ -46,9 +46,11 @@ func (q *Question) weightsPath(p *Plan, level int) string {
 	if cost := perplexity(c.Quant); cost != "" {
 		what += ", " + cost
 	}
-	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == c.Quant }); i >= 0 && q.Hold.Quant == "" && c.Quant != q.ships() {
+	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == c.Quant }); i >= 0 && c.Quant != q.ships() {
 		holds := q.holds()
 		switch f := formats[i]; {
+		case f.level > 0 && q.Hold.Quant != "":
+			what += "; as held"
 		case f.level == 2:
 			what += "; nothing of four bits or more " + holds
 		case f.level == 1 && q.Objective != Speed:
@@ -99,7 +101,9 @@ func (q *Question) cachePath(p *Plan) string {
 		}
 	}
 	if c.KVType != "f16" {
-		if q.Hold.KVType == "" {
+		if q.Hold.KVType != "" {
+			cache += "; as held"
+		} else {
 			cache += "; " + q.whyEight(c)
 		}
 		return because(cache, q.whatIf(p, "f16", func(c *Config) { c.KVType = "f16" }))

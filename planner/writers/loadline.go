@@ -57,7 +57,9 @@ func (j *Job) loadline() File {
 	add("zero", c.ZeRO, "how far ranks share states")
 	add("seq", q.Seq, "the planned length")
 	add("batch", c.MicroBatch, "sequences a rank and micro-batch")
-	add("global-batch", j.globalBatch(), j.whyBatch())
+	if q.GlobalBatch > 0 { // where nobody asked for one it follows from the others, and from what changes them in the reasons
+		add("global-batch", j.globalBatch(), j.whyBatch())
+	}
 	add("precision", c.Precision, "the type of arithmetic")
 	add("recompute", c.Recompute, j.whyRecompute())
 	add("offload", jsonText(c.Offload), "what waits in host memory")
