@@ -36,7 +36,8 @@ func (a *app) benchKernelsCommand() *cobra.Command {
 		Use:   "kernels",
 		Short: "Measure operations of a training step one by one",
 		Long: `bench kernels runs single operations on the device that trains: matrix products in float32 and bfloat16 with their gradients, attention
-forward and backward, and the operations that only move memory. Each runs on one thread and on all.`,
+forward and backward, and the operations that only move memory. Each runs on one thread and on all. A forward product in float32 is measured as a
+server has it; where a step that trains multiplies in parts of bfloat16 (avx512amx), it has there the speed of matmul_dx.`,
 		Example: `  loadline bench kernels
   loadline bench kernels --only attention
   loadline bench kernels --kernels avx2 --threads 1 --json`,
