@@ -46,17 +46,7 @@ func tiles(m, n int) {
 	KMOVD(b.As32(), reg.K1)
 	KSHIFTRD(Imm(16), reg.K1, reg.K2)
 	eachTile := func(base, stride reg.GPPhysical, f func(tile int, base reg.GPPhysical, disp byte)) {
-		for j := range n {
-			f(j, base, byte(64*j))
-		}
-		if m == 2 {
-			MOVQ(stride, t)
-			SHLQ(Imm(4), t)
-			ADDQ(base, t)
-			for j := range n {
-				f(2+j, t, byte(64*j))
-			}
-		}
+		tilesOfC(m, n, base, stride, t, f)
 	}
 	Label("panel")
 	// Lines of the result that are far away come while the tiles work.
@@ -171,6 +161,21 @@ func tiles(m, n int) {
 	ret()
 }
 
+// tilesOfC has f load or store each of m by n tiles of C, whose rows are stride bytes apart from base on; it clobbers t.
+func tilesOfC(m, n int, base, stride, t reg.GPPhysical, f func(tile int, base reg.GPPhysical, disp byte)) {
+	for j := range n {
+		f(j, base, byte(64*j))
+	}
+	if m == 2 {
+		MOVQ(stride, t)
+		SHLQ(Imm(4), t)
+		ADDQ(base, t)
+		for j := range n {
+			f(2+j, t, byte(64*j))
+		}
+	}
+}
+
 // tilesParts emits tiles for operands in three parts, C in float32 alone. For each 32 of K there are three tiles of A for each 16 rows, and of B
 // two for each part, 1 KiB each, one after the other; the products of parts come smallest first.
 func tilesParts(m, n int) {
@@ -185,19 +190,6 @@ func tilesParts(m, n int) {
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
 	MOVQ(U32(64), stride)
-	eachTile := func(f func(tile int, base reg.GPPhysical, disp int)) {
-		for j := range n {
-			f(j, c, 64*j)
-		}
-		if m == 2 {
-			MOVQ(ldc, t)
-			SHLQ(Imm(4), t)
-			ADDQ(c, t)
-			for j := range n {
-				f(2+j, t, 64*j)
-			}
-		}
-	}
 	Label("panel")
 	Load(Param("rows"), t) // lines of the result that are far away come while the tiles work
 	MOVQ(c, a1)
@@ -212,7 +204,7 @@ func tilesParts(m, n int) {
 	Load(Param("acc"), reg.DIB)
 	TESTB(reg.DIB, reg.DIB)
 	JZ(LabelRef("zero"))
-	eachTile(func(tile int, base reg.GPPhysical, disp int) { tileLoad(tile, base, ldc, byte(disp)) })
+	tilesOfC(m, n, c, ldc, t, func(tile int, base reg.GPPhysical, disp byte) { tileLoad(tile, base, ldc, disp) })
 	JMP(LabelRef("start"))
 	Label("zero")
 	for i := range m {
@@ -252,7 +244,7 @@ func tilesParts(m, n int) {
 	ADDQ(U32(6*1024), b)
 	DECQ(t)
 	JNE(LabelRef("loop"))
-	eachTile(func(tile int, base reg.GPPhysical, disp int) { tileStore(tile, base, ldc, byte(disp)) })
+	tilesOfC(m, n, c, ldc, t, func(tile int, base reg.GPPhysical, disp byte) { tileStore(tile, base, ldc, disp) })
 	SUBQ(I8(-128), c)
 	Load(Param("bPanel"), t)
 	ADDQ(t, bp)
