@@ -47,7 +47,7 @@ for s in "${sections[@]}"; do
 done
 
 {
-	printf '# Benchmarks\n\nWritten by `scripts/bench.sh`; run it on your own machine. Every ratio is of two sides in one run.\n\nMachine: %s, %s threads, %s, %s.\n' \
+	printf '# Benchmarks\n\nPut together by `scripts/bench.sh`, each section with the command that measured it; run it on your own machine. Every ratio is of two sides in one run.\n\nMachine: %s, %s threads, %s, %s.\n' \
 		"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(go version | cut -d' ' -f3)" "$(uname -sm)"
 	for s in products kernels steps recompute cost contention; do
 		if [[ -s $out/$s.md ]]; then
