@@ -18,6 +18,7 @@ lib=$(find "$work/openblas/venv" -name 'libscipy_openblas*.so' | head -n 1)
 
 (cd "$root/tensor/kernel/peer" && CGO_ENABLED=0 go build -o "$work/openblas/peer" .)
 unset OPENBLAS_CORETYPE
+export OPENBLAS_THREAD_TIMEOUT=20 # its threads spin for 2²⁰ cycles after a call, not 2²⁸: the sides can take short turns
 if grep -qw avx512f /proc/cpuinfo; then
 	OPENBLAS_CORETYPE=Haswell "$work/openblas/peer" -lib "$lib" -prefix scipy_ -sets avx2 "$@"
 	"$work/openblas/peer" -lib "$lib" -prefix scipy_ -sets avx512,avx512bf16,avx512amx,avx512amx-parts "$@"

@@ -2,7 +2,7 @@
 // ratios of speeds measured in one run, sides in turn. It is a module of its own, so that loading a foreign
 // library stays out of the engine.
 //
-//	CGO_ENABLED=0 go run . -lib libopenblas.so.0
+//	OPENBLAS_THREAD_TIMEOUT=20 CGO_ENABLED=0 go run . -lib libopenblas.so.0
 //
 // OpenBLAS chooses its kernels by CPU when it is loaded; with OPENBLAS_CORETYPE=Haswell they are those that
 // a CPU without AVX-512 gets, the yardstick of the set avx2.
@@ -16,6 +16,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -29,7 +30,7 @@ import (
 func main() {
 	lib := flag.String("lib", "libopenblas.so.0", "OpenBLAS to load")
 	prefix := flag.String("prefix", "", "what its names begin with, scipy_ in the wheels of scipy-openblas")
-	rounds := flag.Int("rounds", 15, "rounds, each a few calls of every side")
+	rounds := flag.Int("rounds", 60, "rounds, each a few calls of every side")
 	names := flag.String("sets", "", "sets to measure, separated by commas; all vector sets where empty")
 	threads := flag.String("threads", "1,2", "thread counts")
 	flag.Parse()
@@ -103,9 +104,6 @@ func (l *library) gemm(m, n, k int, a, b, c []float32) {
 	runtime.KeepAlive(c)
 }
 
-// blockK is the part of K for which all threads share a packed B.
-const blockK = 512
-
 // problem is C = A·B in every form.
 type problem struct {
 	s       kernel.Set
@@ -118,8 +116,6 @@ type problem struct {
 	ah, bh        []uint16
 	pre           kernel.PackedB
 	preH          kernel.PackedBF16
-	buf           []float32
-	bufH          []uint32
 	ws            [][]float32
 }
 
@@ -139,7 +135,6 @@ func newProblem(s kernel.Set, blas *library, m, n, k, threads int) *problem {
 	s.PackB(p.pre, kernel.RowMajor(p.b, k, n, n), 0, n)
 	p.preH = kernel.PackedBF16{Data: pages[uint32](kernel.PackedBF16Len(k, n)), K: k, N: n}
 	s.PackBF16(p.preH, kernel.RowMajorBF16(p.bh, k, n, n), 0, n)
-	p.buf, p.bufH = pages[float32](kernel.PackedPartsLen(blockK, n)), pages[uint32](kernel.PackedBF16Len(blockK, n))
 	for range threads {
 		p.ws = append(p.ws, pages[float32](kernel.GemmWorkspace(m, n, k)))
 	}
@@ -159,10 +154,14 @@ func (p *problem) tiles(f func(r0, r1 int, ws []float32)) {
 	p.pool.DoTask((p.m+step-1)/step, task(func(i, w int) { f(i*step, min((i+1)*step, p.m), p.ws[w]) }))
 }
 
-// panels runs f for column ranges of B.
-func (p *problem) panels(f func(j0, j1 int)) {
-	const step = 2 * kernel.PanelCols
-	p.pool.DoTask((p.n+step-1)/step, task(func(i, _ int) { f(i*step, min((i+1)*step, p.n)) }))
+// columns runs f for column ranges of C, one for each thread.
+func (p *problem) columns(f func(j0, j1 int, ws []float32)) {
+	if p.threads == 1 {
+		f(0, p.n, p.ws[0])
+		return
+	}
+	step := (p.n/p.threads + kernel.PanelCols - 1) / kernel.PanelCols * kernel.PanelCols
+	p.pool.DoTask((p.n+step-1)/step, task(func(i, w int) { f(i*step, min((i+1)*step, p.n), p.ws[w]) }))
 }
 
 type task func(i, worker int)
@@ -173,21 +172,12 @@ func (p *problem) mats() (c, a, b kernel.Mat) {
 	return kernel.RowMajor(p.c, p.m, p.n, p.n), kernel.RowMajor(p.a, p.m, p.k, p.k), kernel.RowMajor(p.b, p.k, p.n, p.n)
 }
 
-// packing is C = A·B from scratch. Threads share a packed part of B.
+// packing is C = A·B from scratch. Each thread packs B's part for its columns, and all of A where that must be packed.
 func (p *problem) packing() {
 	c, a, b := p.mats()
-	if p.threads == 1 {
-		p.s.Gemm(c, a, b, false, p.ws[0])
-		return
-	}
-	for k := 0; k < p.k; k += blockK {
-		k1 := min(k+blockK, p.k)
-		shared := kernel.PackedB{Data: p.buf, K: k1 - k, N: p.n}
-		p.panels(func(j0, j1 int) { p.s.PackB(shared, b.Slice(k, k1, 0, p.n), j0, j1) })
-		p.tiles(func(r0, r1 int, ws []float32) {
-			p.s.GemmPacked(c.Slice(r0, r1, 0, p.n), a.Slice(r0, r1, k, k1), shared, 0, k > 0, ws)
-		})
-	}
+	p.columns(func(j0, j1 int, ws []float32) {
+		p.s.Gemm(c.Slice(0, p.m, j0, j1), a, b.Slice(0, p.k, j0, j1), false, ws)
+	})
 }
 
 func (p *problem) prepacked() {
@@ -200,18 +190,9 @@ func (p *problem) prepacked() {
 func (p *problem) packingBF16() {
 	c, _, _ := p.mats()
 	a, b := kernel.RowMajorBF16(p.ah, p.m, p.k, p.k), kernel.RowMajorBF16(p.bh, p.k, p.n, p.n)
-	if p.threads == 1 {
-		p.s.GemmBF16(c, a, b, false, p.ws[0])
-		return
-	}
-	for k := 0; k < p.k; k += blockK {
-		k1 := min(k+blockK, p.k)
-		shared := kernel.PackedBF16{Data: p.bufH, K: k1 - k, N: p.n}
-		p.panels(func(j0, j1 int) { p.s.PackBF16(shared, b.Slice(k, k1, 0, p.n), j0, j1) })
-		p.tiles(func(r0, r1 int, ws []float32) {
-			p.s.GemmBF16Packed(c.Slice(r0, r1, 0, p.n), a.Slice(r0, r1, k, k1), shared, 0, k > 0, ws)
-		})
-	}
+	p.columns(func(j0, j1 int, ws []float32) {
+		p.s.GemmBF16(c.Slice(0, p.m, j0, j1), a, b.Slice(0, p.k, j0, j1), false, ws)
+	})
 }
 
 func (p *problem) prepackedBF16() {
@@ -253,15 +234,19 @@ func (p *problem) now() float64 {
 	return threadSeconds()
 }
 
-// measure prints one line.
+// measure prints one line. Sides take turns as fast as they can, since a core's speed may change from one second to the next.
 func (p *problem) measure(rounds int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	pause := 2 * time.Millisecond // until OpenBLAS's threads sleep, which spin for so many cycles after a call: 2²⁸ unless told otherwise
+	if n, err := strconv.Atoi(os.Getenv("OPENBLAS_THREAD_TIMEOUT")); err != nil || n > 21 {
+		pause = 200 * time.Millisecond
+	}
 	sides := []func(){p.openBLAS, p.packing, p.prepacked, p.packingBF16, p.prepackedBF16}
 	took := make([][]float64, len(sides))
 	for range rounds {
 		for i, f := range sides {
-			time.Sleep(200 * time.Millisecond) // OpenBLAS's threads spin for 2²⁸ cycles after a call
+			time.Sleep(pause)
 			f()
 			best := math.Inf(1)
 			for range 3 {
