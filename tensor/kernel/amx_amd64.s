@@ -27,15 +27,14 @@ TEXT ·tiles22AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -43,16 +42,18 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
 	BYTE $0x00
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -61,7 +62,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -175,14 +176,91 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ CX, AX
-	SHLQ $0x04, AX
-	ADDQ BX, AX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  CX, AX
+	SHLQ  $0x04, AX
+	ADDQ  BX, AX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -236,6 +314,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -339,7 +419,7 @@ next:
 	RET
 
 // func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX512BW, MMX+
 TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -353,23 +433,25 @@ TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x40
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+panel:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -431,9 +513,69 @@ zero:
 start:
 	MOVQ a+24(FP), BX
 	MOVQ R12, SI
-	MOVQ blocks+16(FP), DI
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+56(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+	KMOVQ R10, K3
+	MOVQ  rows+80(FP), R10
+	MOVQ  blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -794,6 +936,7 @@ loop:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
+	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -861,15 +1004,14 @@ TEXT ·tiles21AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -877,12 +1019,13 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -891,7 +1034,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -967,14 +1110,71 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ CX, AX
-	SHLQ $0x04, AX
-	ADDQ BX, AX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  CX, AX
+	SHLQ  $0x04, AX
+	ADDQ  BX, AX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -1011,6 +1211,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -1086,7 +1288,7 @@ next:
 	RET
 
 // func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX512BW, MMX+
 TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -1100,19 +1302,20 @@ TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+panel:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -1150,9 +1353,49 @@ zero:
 start:
 	MOVQ a+24(FP), BX
 	MOVQ R12, SI
-	MOVQ blocks+16(FP), DI
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+56(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+	KMOVQ R10, K3
+	MOVQ  rows+80(FP), R10
+	MOVQ  blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -1423,6 +1666,7 @@ loop:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
+	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -1476,15 +1720,14 @@ TEXT ·tiles12AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -1492,16 +1735,18 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
 	BYTE $0x00
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -1510,7 +1755,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -1580,11 +1825,88 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -1620,6 +1942,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -1689,7 +2013,7 @@ next:
 	RET
 
 // func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX512BW, MMX+
 TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -1703,23 +2027,25 @@ TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x40
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+panel:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -1754,9 +2080,69 @@ zero:
 start:
 	MOVQ a+24(FP), BX
 	MOVQ R12, SI
-	MOVQ blocks+16(FP), DI
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+56(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+	KMOVQ R10, K3
+	MOVQ  rows+80(FP), R10
+	MOVQ  blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -2017,6 +2403,7 @@ loop:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
+	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -2067,15 +2454,14 @@ TEXT ·tiles11AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -2083,12 +2469,13 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -2097,7 +2484,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -2148,11 +2535,68 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -2176,6 +2620,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -2231,7 +2677,7 @@ next:
 	RET
 
 // func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX512BW, MMX+
 TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -2245,19 +2691,20 @@ TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+panel:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -2280,9 +2727,49 @@ zero:
 start:
 	MOVQ a+24(FP), BX
 	MOVQ R12, SI
-	MOVQ blocks+16(FP), DI
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+56(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+	KMOVQ R10, K3
+	MOVQ  rows+80(FP), R10
+	MOVQ  blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -2483,6 +2970,7 @@ loop:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
+	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
