@@ -9,7 +9,7 @@ import "unsafe"
 const partTile = amxRows * amxK
 
 // avx512Parts is the product of Parts.
-var avx512Parts = product{m: amxBlock, n: amxBlock, kb: partsKB, pairs: true, unit: amxK / 2, pieces: partsOf, packB: packBParts,
+var avx512Parts = product{m: amxBlock, n: amxBlock, kb: partsKB, pairs: true, unit: amxK / 2, pieces: partsOf, nb: partsN, mb: partsM, packB: packBParts,
 	tiles: &tiles{pack: packStripsParts, block: blockParts}}
 
 // stripStep is the words of a strip of so many rows for 32 of K.
@@ -104,12 +104,12 @@ func packBParts(dst []float32, b operand, stride int) {
 	}
 }
 
-// blockParts gives each call a strip of 32 rows and up to 10 panels: some 15 µs.
+// blockParts gives each call a strip of 32 rows and up to 5 panels: some 15 µs.
 func blockParts(c Mat, _, _ half, kc int, bp []float32, acc bool, w work) {
 	blocks := (kc + amxK - 1) / amxK
 	s := partStrip{blocks: blocks, ldc: c.RowStride, acc: acc, panel: blocks * amxK / 2 * amxBlock * partsOf}
-	for j0 := 0; j0 < c.Cols; j0 += blockN {
-		j1 := min(j0+blockN, c.Cols)
+	for j0 := 0; j0 < c.Cols; j0 += partsN {
+		j1 := min(j0+partsN, c.Cols)
 		edge := j0 + (j1-j0)/amxBlock*amxBlock
 		for i := 0; i < c.Rows; i += amxBlock {
 			s.rows = min(amxBlock, c.Rows-i)
