@@ -418,8 +418,8 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, AVX512BW, MMX+
+// func tiles22PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
 TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -427,9 +427,9 @@ TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
@@ -451,7 +451,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-panel:
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -511,23 +511,22 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
-	LEAQ 128(R8), R14
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
 	CMPQ R10, $0x01
-	JNE  cWithin
-	MOVQ R9, DI
-	SHLQ $0x05, DI
+	JNE  within
 	MOVQ c+56(FP), R14
-	ADDQ DI, R14
+	SUBQ $-128, R14
 
-cWithin:
-	KMOVQ R10, K3
-	MOVQ  rows+80(FP), R10
-	MOVQ  blocks+16(FP), DI
+within:
+	MOVQ blocks+16(FP), DI
 
 loop:
-	CMPQ R10, $0x00
+	CMPQ R11, $0x00
 	JLE  enough
 	BYTE $0x41
 	BYTE $0x0f
@@ -573,7 +572,7 @@ loop:
 	BYTE $0x4e
 	BYTE $0x40
 	ADDQ R9, R14
-	SUBQ $0x04, R10
+	SUBQ $0x04, R11
 
 enough:
 	BYTE       $0xc4
@@ -936,7 +935,6 @@ enough:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
-	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -968,11 +966,13 @@ enough:
 	BYTE       $0x5c
 	BYTE       $0x0f
 	BYTE       $0x40
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -1287,8 +1287,8 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, AVX512BW, MMX+
+// func tiles21PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
 TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -1296,9 +1296,9 @@ TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
@@ -1315,7 +1315,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-panel:
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -1351,23 +1351,22 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
-	LEAQ 128(R8), R14
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
 	CMPQ R10, $0x01
-	JNE  cWithin
-	MOVQ R9, DI
-	SHLQ $0x05, DI
+	JNE  within
 	MOVQ c+56(FP), R14
-	ADDQ DI, R14
+	SUBQ $-128, R14
 
-cWithin:
-	KMOVQ R10, K3
-	MOVQ  rows+80(FP), R10
-	MOVQ  blocks+16(FP), DI
+within:
+	MOVQ blocks+16(FP), DI
 
 loop:
-	CMPQ R10, $0x00
+	CMPQ R11, $0x00
 	JLE  enough
 	BYTE $0x41
 	BYTE $0x0f
@@ -1393,7 +1392,7 @@ loop:
 	BYTE $0x4e
 	BYTE $0x00
 	ADDQ R9, R14
-	SUBQ $0x04, R10
+	SUBQ $0x04, R11
 
 enough:
 	BYTE       $0xc4
@@ -1666,7 +1665,6 @@ enough:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
-	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -1684,11 +1682,13 @@ enough:
 	BYTE       $0x54
 	BYTE       $0x0f
 	BYTE       $0x00
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -2012,8 +2012,8 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, AVX512BW, MMX+
+// func tiles12PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
 TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -2021,9 +2021,9 @@ TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
@@ -2045,7 +2045,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-panel:
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -2078,23 +2078,22 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
-	LEAQ 128(R8), R14
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
 	CMPQ R10, $0x01
-	JNE  cWithin
-	MOVQ R9, DI
-	SHLQ $0x05, DI
+	JNE  within
 	MOVQ c+56(FP), R14
-	ADDQ DI, R14
+	SUBQ $-128, R14
 
-cWithin:
-	KMOVQ R10, K3
-	MOVQ  rows+80(FP), R10
-	MOVQ  blocks+16(FP), DI
+within:
+	MOVQ blocks+16(FP), DI
 
 loop:
-	CMPQ R10, $0x00
+	CMPQ R11, $0x00
 	JLE  enough
 	BYTE $0x41
 	BYTE $0x0f
@@ -2140,7 +2139,7 @@ loop:
 	BYTE $0x4e
 	BYTE $0x40
 	ADDQ R9, R14
-	SUBQ $0x04, R10
+	SUBQ $0x04, R11
 
 enough:
 	BYTE       $0xc4
@@ -2403,7 +2402,6 @@ enough:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
-	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -2418,11 +2416,13 @@ enough:
 	BYTE       $0x4c
 	BYTE       $0x08
 	BYTE       $0x40
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -2676,8 +2676,8 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
-// Requires: AVX, AVX512BW, MMX+
+// func tiles11PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
+// Requires: AVX, MMX+
 TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
 	BYTE $0xc4
@@ -2685,9 +2685,9 @@ TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
@@ -2704,7 +2704,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-panel:
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -2725,23 +2725,22 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
-	LEAQ 128(R8), R14
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
 	CMPQ R10, $0x01
-	JNE  cWithin
-	MOVQ R9, DI
-	SHLQ $0x05, DI
+	JNE  within
 	MOVQ c+56(FP), R14
-	ADDQ DI, R14
+	SUBQ $-128, R14
 
-cWithin:
-	KMOVQ R10, K3
-	MOVQ  rows+80(FP), R10
-	MOVQ  blocks+16(FP), DI
+within:
+	MOVQ blocks+16(FP), DI
 
 loop:
-	CMPQ R10, $0x00
+	CMPQ R11, $0x00
 	JLE  enough
 	BYTE $0x41
 	BYTE $0x0f
@@ -2767,7 +2766,7 @@ loop:
 	BYTE $0x4e
 	BYTE $0x00
 	ADDQ R9, R14
-	SUBQ $0x04, R10
+	SUBQ $0x04, R11
 
 enough:
 	BYTE       $0xc4
@@ -2970,7 +2969,6 @@ enough:
 	ADDQ       $0x00001800, SI
 	DECQ       DI
 	JNE        loop
-	KMOVQ      K3, R10
 	BYTE       $0xc4
 	BYTE       $0x82
 	BYTE       $0x7a
@@ -2978,11 +2976,13 @@ enough:
 	BYTE       $0x44
 	BYTE       $0x08
 	BYTE       $0x00
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78

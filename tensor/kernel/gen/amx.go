@@ -222,23 +222,24 @@ func askSome(n int, ld, rows reg.GPPhysical) {
 	Label("enough")
 }
 
-// tilesParts emits tiles for operands in three parts, C in float32 alone. For each 32 of K there are three tiles of A for each 16 rows, and of B
-// two for each part, 1 KiB each, one after the other; the products of parts come smallest first.
+// tilesParts emits tiles for operands in three parts, C in float32 alone: one panel of B by strips of at most 16·m rows, of which the next begins aStrip bytes
+// on. For each 32 of K there are three tiles of A for each 16 rows, and of B two for each part, 1 KiB each, one after the other; the products of parts come
+// smallest first.
 func tilesParts(m, n int) {
-	fn(fmt.Sprintf("tiles%d%dParts", m, n), "func(config *[64]byte, panels, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)")
+	fn(fmt.Sprintf("tiles%d%dParts", m, n), "func(config *[64]byte, strips, blocks int, a *uint16, aStep, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)")
 	const a0, b0 = 4, 6 // tile registers; C has 0 to 3
-	a, a1, aStep, b, bp, c, ldc, t, panels, stride := reg.RBX, reg.RAX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13
+	a, a1, aStep, b, ap, c, ldc, t, strips, stride, lines := reg.RBX, reg.RAX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13, reg.R11
 	Load(Param("config"), t)
 	ldtilecfg(t)
-	Load(Param("panels"), panels)
+	Load(Param("strips"), strips)
 	Load(Param("aStep"), aStep)
-	Load(Param("b"), bp)
+	Load(Param("a"), ap)
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
 	MOVQ(U32(64), stride)
 	Load(Param("rows"), t)
 	askRows(n, c, ldc, t, a1)
-	Label("panel")
+	Label("strip")
 	Load(Param("acc"), reg.DIB)
 	TESTB(reg.DIB, reg.DIB)
 	JZ(LabelRef("zero"))
@@ -251,14 +252,20 @@ func tilesParts(m, n int) {
 		}
 	}
 	Label("start")
-	Load(Param("a"), a)
-	MOVQ(bp, b)
-	nextOf(c, "c", 128, ldc, t, panels)
-	KMOVQ(panels, reg.K3)
-	Load(Param("rows"), panels)
+	MOVQ(ap, a)
+	Load(Param("b"), b)
+	Load(Param("rows"), lines)
+	MOVQ(ldc, asking)
+	SHLQ(Imm(5), asking)
+	ADDQ(c, asking)
+	CMPQ(strips, Imm(1))
+	JNE(LabelRef("within"))
+	Load(Param("c"), asking) // the next panel's first strip
+	SUBQ(I8(-128), asking)
+	Label("within")
 	Load(Param("blocks"), t)
 	Label("loop")
-	askSome(n, ldc, panels)
+	askSome(n, ldc, lines)
 	left, right, ahead := -1, -1, 6*1024
 	for _, parts := range [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}} {
 		for i := range m {
@@ -286,13 +293,14 @@ func tilesParts(m, n int) {
 	ADDQ(U32(6*1024), b)
 	DECQ(t)
 	JNE(LabelRef("loop"))
-	KMOVQ(reg.K3, panels)
 	tilesOfC(m, n, c, ldc, t, func(tile int, base reg.GPPhysical, disp byte) { tileStore(tile, base, ldc, disp) })
-	SUBQ(I8(-128), c)
-	Load(Param("bPanel"), t)
-	ADDQ(t, bp)
-	DECQ(panels)
-	JNE(LabelRef("panel"))
+	MOVQ(ldc, t)
+	SHLQ(Imm(5), t)
+	ADDQ(t, c)
+	Load(Param("aStrip"), t)
+	ADDQ(t, ap)
+	DECQ(strips)
+	JNE(LabelRef("strip"))
 	tileRelease()
 	ret()
 }
