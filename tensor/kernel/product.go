@@ -95,7 +95,7 @@ func GemmWorkspace(m, n, k int) int {
 	parts := min(roundUp(k, amxK), partsKB) * 3 / 2 // steps of a product in parts
 	packed := func(rows, steps int) int { return nearLD(min(m, rows)) / minM * (min(k, steps)*minM + padA) }
 	strips := func(rows, steps int) int { return roundUp(min(m, rows), amxK) * min(parts, steps) }
-	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB), strips(packM, packKB), strips(packM*packKB/maxKB, maxKB), strips(partsM, parts))
+	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB), strips(packM, packKB), strips(packM*packKB/maxKB, maxKB), strips(partsM, parts), strips(2*partsM, partsKB/2*3/2))
 	b := max(roundUp(min(n, blockN), maxN)*min(roundUp(k, amxK), maxKB), roundUp(min(n, partsN), maxN)*parts)
 	wide := roundUp(min(k, packKB), 2) * maxN
 	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
@@ -177,7 +177,11 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 	if p.tiles == nil && !p.takes(a) && p.inner(kb) > packKB {
 		kb = packKB
 	}
-	for i, rows := 0, p.parts(a, kb); i < c.Rows; i += rows {
+	rows := p.parts(a, kb)
+	if p.mb > 0 && c.Rows > rows { // B is packed once for all of rows, and that takes longer than C's ways
+		rows, kb = 2*rows, kb/2
+	}
+	for i := 0; i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for k := 0; k < a.cols; k += kb {
 			k1 := min(k+kb, a.cols)
