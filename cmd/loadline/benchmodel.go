@@ -251,12 +251,27 @@ func profiled(file *os.File, f func() error) (err error) {
 	if file == nil {
 		return f()
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return fmt.Errorf("--cpuprofile: %w", err)
+	stop, err := startProfile(file)
+	if err != nil {
+		return err
 	}
-	defer pprof.StopCPUProfile()
+	defer func() { err = errors.Join(err, stop()) }()
 	return f()
+}
+
+// startProfile begins a CPU profile, which stop ends; it closes the file and tells what of the profile got lost, which pprof does not.
+func startProfile(file *os.File) (stop func() error, err error) {
+	w := &checked{w: file}
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.Close()))
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		if err := errors.Join(w.failed, file.Close()); err != nil {
+			return fmt.Errorf("--cpuprofile: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // modelBench runs tests on random tokens.

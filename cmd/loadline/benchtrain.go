@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime/pprof"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +160,7 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 const benchWarm = 2
 
 // timeSteps is the wall time of n steps.
-func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File) (seconds []float64, err error) {
+func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File) (seconds []float64, failed error) {
 	bar := a.newProgress("step", int64(n), 0)
 	defer bar.close()
 	for i := range n + benchWarm {
@@ -169,11 +168,11 @@ func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *o
 			return seconds, nil
 		}
 		if i == benchWarm && profile != nil {
-			defer func() { err = errors.Join(err, profile.Close()) }()
-			if err := pprof.StartCPUProfile(profile); err != nil {
+			stop, err := startProfile(profile)
+			if err != nil {
 				return nil, err
 			}
-			defer pprof.StopCPUProfile()
+			defer func() { failed = errors.Join(failed, stop()) }()
 		}
 		s, err := t.Step()
 		if err != nil {
