@@ -33,7 +33,7 @@ func OffloadStates(g *graph.Graph, opts StatesOptions) *graph.Graph {
 		}
 	}
 	if o.Piece <= 0 {
-		o.Piece = min(max(all/(16*roomPieces), leastPiece), mostPiece)
+		o.Piece = min(max(all/(16*roomPieces), leastPiece), max(mostPiece, all/mostPieces))
 	}
 	first := make([]int, len(g.Ops)+1) // by operation: its first piece
 	for i := range g.Ops {
@@ -61,10 +61,11 @@ func OffloadStates(g *graph.Graph, opts StatesOptions) *graph.Graph {
 }
 
 // roomPieces is how many pieces are on their way or computed with at a time. Unless told otherwise that is a sixteenth of all States, in pieces within
-// these bounds.
+// these bounds; larger ones where there would be more than mostPieces, since programs hold some KiB for each, which no plan counts but the Go runtime's.
 const (
 	leastPiece = 64 << 10
 	mostPiece  = 4 << 20
+	mostPieces = 512
 	roomPieces = 4
 )
 

@@ -37,6 +37,9 @@ type Job struct {
 // not hold it.
 func (j *Job) Least() ([]Least, error) { return j.compiler.leasts() }
 
+// Settle gives up what Least looked at, programs as large as those that run: nobody asks it any more.
+func (j *Job) Settle() { j.compiler = nil }
+
 // SavedActivationBytes is the bytes of forward values alive when the backward half begins.
 func (j *Job) SavedActivationBytes() mem.Bytes { return mem.Bytes(j.Step.Saved) }
 

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"weak"
 
 	"loadline/compile"
 	"loadline/device/cpu"
@@ -133,4 +135,25 @@ func TestLower(t *testing.T) {
 	if j, err := Compile(o, (&setup{}).dev(), FixedBytes{}); err != nil || j.Options.OffloadOptimizer {
 		t.Errorf("with nothing to gain: %v", err)
 	}
+}
+
+// Once nobody asks for the least memory any more, a job holds none of the programs that were compiled to find it: of a large model they take more
+// than the Go runtime's line of the plan.
+func TestSettle(t *testing.T) {
+	o := options(tiny())
+	o.OffloadOptimizer = true
+	j, err := Compile(o, (&setup{}).dev(), FixedBytes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Least(); err != nil {
+		t.Fatal(err)
+	}
+	held := weak.Make(j.compiler)
+	j.Settle()
+	runtime.GC()
+	if held.Value() != nil {
+		t.Error("what Least looked at is still there")
+	}
+	runtime.KeepAlive(j)
 }

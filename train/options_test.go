@@ -9,6 +9,7 @@ import (
 	"loadline/collective"
 	"loadline/compile"
 	"loadline/device/ref"
+	"loadline/mem"
 	"loadline/model"
 	"loadline/train/checkpoint"
 )
@@ -105,6 +106,42 @@ func TestNonFinite(t *testing.T) {
 	}
 	if e, err := checkpoint.Latest(dir); err != nil || e.Step != 1 {
 		t.Errorf("got newest checkpoint %v, %v, want step 1", e, err)
+	}
+}
+
+// What is found first is the same where values lie below in between.
+func TestNonFiniteBelow(t *testing.T) {
+	var want NonFiniteError
+	for i, way := range []func(o *Options){
+		func(*Options) {}, func(o *Options) { o.Offload = true }, func(o *Options) { o.Offload, o.DeviceMemory = true, mem.GiB },
+		func(o *Options) { o.OffloadOptimizer, o.piece = true, 1 }, func(o *Options) { o.Offload, o.OffloadOptimizer, o.piece = true, true, 1 },
+	} {
+		o := options(tiny())
+		o.LR, o.Clip, o.Warmup, o.Schedule, o.WeightDecay, o.Batch, o.Accumulate = 1e30, 0, 0, Constant, 0, 16, 2
+		way(&o)
+		s := setup{dir: t.TempDir()}
+		job := planned(t, o, s)
+		if u := job.Promise.Peak[o.OffloadTier()]; o.Offload && u[mem.Activations] == 0 {
+			t.Fatalf("%v: no activations lie below", o.Offloads())
+		}
+		tr, err := open(job, nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.Run(t.Context(), Hooks{})
+		bad, ok := err.(*NonFiniteError) // and nothing beside it
+		if !ok || bad.Computed == "" {
+			t.Fatalf("%v: got %v, want a *NonFiniteError with what was computed", o.Offloads(), err)
+		}
+		if i == 0 {
+			want = *bad
+		}
+		if bad.Computed != want.Computed || bad.Step != want.Step {
+			t.Errorf("%v: got %v, want %v", o.Offloads(), bad, &want)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -153,6 +153,10 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return a.refuseEngine(err, b.within)
 	}
+	profile, err := openProfile(b.profile)
+	if err != nil {
+		return err
+	}
 	a.notes(m, job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
@@ -164,7 +168,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.Config.Params(), Repeat: b.repeat}
 	reads.reset()
-	err = profiled(b.profile, func() error { return a.timeModel(r, tests, threads, d) })
+	err = profiled(profile, func() error { return a.timeModel(r, tests, threads, d) })
 	if err != nil {
 		return err
 	}
@@ -230,21 +234,44 @@ func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benc
 	return nil
 }
 
-// profiled calls f and writes a CPU profile of it to a file; an empty path writes none.
-func profiled(path string, f func() error) (err error) {
+// openProfile opens what --cpuprofile names, before the work; nil without it.
+func openProfile(path string) (*os.File, error) {
 	if path == "" {
+		return nil, nil
+	}
+	f, err := openStream(path, os.O_TRUNC)
+	if err != nil {
+		return nil, unopened("--cpuprofile", err)
+	}
+	return f, nil
+}
+
+// profiled calls f, writes a CPU profile of it to a file and closes that; no file takes none.
+func profiled(file *os.File, f func() error) (err error) {
+	if file == nil {
 		return f()
 	}
-	file, err := os.Create(path)
+	stop, err := startProfile(file)
 	if err != nil {
-		return advise(fmt.Errorf("--cpuprofile: %w", err), "name a file that can be written")
+		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return fmt.Errorf("--cpuprofile: %w", err)
-	}
-	defer pprof.StopCPUProfile()
+	defer func() { err = errors.Join(err, stop()) }()
 	return f()
+}
+
+// startProfile begins a CPU profile, which stop ends; it closes the file and tells what of the profile got lost, which pprof does not.
+func startProfile(file *os.File) (stop func() error, err error) {
+	w := &checked{w: file}
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.Close()))
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		if err := errors.Join(w.failed, file.Close()); err != nil {
+			return fmt.Errorf("--cpuprofile: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // modelBench runs tests on random tokens.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime/pprof"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,10 +93,15 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if err != nil {
 		return a.refuse(r, err)
 	}
+	profile, err := openProfile(b.profile)
+	if err != nil {
+		return err
+	}
+	job.Settle()
 	settle(train.RuntimeBytes)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
-	d, err := a.benchSteps(ctx, r, job, b.profile)
+	d, err := a.benchSteps(ctx, r, job, profile)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 }
 
 // benchSteps runs two steps and then those that count.
-func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile string) (_ *benchTrainDocument, err error) {
+func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile *os.File) (_ *benchTrainDocument, err error) {
 	limits := mem.Limits{Memory: r.Options.Memory}
 	limits.Tier[mem.Device], limits.Tier[mem.Disk] = r.Options.DeviceMemory, r.TierBytes
 	ledger := mem.NewLedger(limits)
@@ -156,23 +160,19 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 const benchWarm = 2
 
 // timeSteps is the wall time of n steps.
-func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile string) (seconds []float64, err error) {
+func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File) (seconds []float64, failed error) {
 	bar := a.newProgress("step", int64(n), 0)
 	defer bar.close()
 	for i := range n + benchWarm {
 		if ctx.Err() != nil && len(seconds) > 0 {
 			return seconds, nil
 		}
-		if i == benchWarm && profile != "" {
-			f, err := os.Create(profile)
+		if i == benchWarm && profile != nil {
+			stop, err := startProfile(profile)
 			if err != nil {
-				return nil, advise(fmt.Errorf("--cpuprofile: %w", err), "name a file that can be written")
-			}
-			defer func() { err = errors.Join(err, f.Close()) }()
-			if err := pprof.StartCPUProfile(f); err != nil {
 				return nil, err
 			}
-			defer pprof.StopCPUProfile()
+			defer func() { failed = errors.Join(failed, stop()) }()
 		}
 		s, err := t.Step()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -75,8 +76,11 @@ func (a *app) convert(o convert.Options) (err error) {
 	if err := present("", o.In); err != nil {
 		return err
 	}
-	if gone(o.Out) { // what is there is refused below
-		if err := (output{makes: true}).check("", o.Out); err != nil {
+	if exists(o.Out) {
+		return usage("give another OUT, or remove it", "%s: it exists", o.Out)
+	}
+	for _, path := range []string{o.Out, filepath.Clean(o.Out) + whole.Suffix} { // it is written under the other name first
+		if err := (output{makes: true, replaces: true}).check("", path); err != nil && !exists(path) {
 			return err
 		}
 	}
@@ -119,7 +123,7 @@ func convertError(err error) error {
 	case errors.Is(err, context.Canceled):
 		return advise(errors.New("interrupted"), "the same command again")
 	case errors.Is(err, convert.ErrExists):
-		return advise(err, "give another OUT, or remove it")
+		return usage("give another OUT, or remove it", "%v", err)
 	case errors.Is(err, whole.ErrBusy):
 		return advise(err, "wait for the other one, or give another OUT")
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

@@ -57,7 +57,7 @@ func TestConvertVerb(t *testing.T) {
 		{run + " x --to onnx", "--to onnx: want gguf or safetensors", "", codeUsage},
 		{run + " x --to gguf --type q9", `type "q9" is not known`, "lists the types", codeUsage},
 		{run + " x --to safetensors --type q4_0", "safetensors files have f32, f16 or bf16", "lists the types", codeUsage},
-		{run + " " + file + " --to gguf", "it exists", "another OUT", codeFailed},
+		{run + " " + file + " --to gguf", "it exists", "another OUT", codeUsage},
 		{dir + "/none x --to gguf", "no such file or directory", "path", codeUsage},
 	} {
 		r := loadline(t, strings.Fields("convert "+x.args)...)

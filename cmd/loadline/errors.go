@@ -14,6 +14,7 @@ import (
 	"loadline/data"
 	"loadline/internal/regular"
 	"loadline/mem"
+	"loadline/mem/tier"
 	"loadline/model/gguf"
 	"loadline/model/safetensors"
 	"loadline/serve"
@@ -193,6 +194,12 @@ func advice(err error) string {
 		return "give --data, --seq and the model as when the run began; a new run, with another --out, may begin from its model with --model"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "free some space, or write to another disk; what train had saved goes on with --resume"
+	case errors.Is(err, unix.EFBIG):
+		return "raise the limit of a file's size (ulimit -f), or write to another file system"
+	case errors.Is(err, unix.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case errors.Is(err, unix.EIO), errors.Is(err, tier.ErrShort):
+		return "see to the disk, and to what else writes to the file; what train had saved goes on with --resume"
 	case errors.Is(err, fs.ErrPermission):
 		return "check who may read and write the file"
 	case errors.Is(err, fs.ErrNotExist):

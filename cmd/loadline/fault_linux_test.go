@@ -16,6 +16,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	twoLines(t, r.err, "--events", "no space left on device")
 
+	r = loadline(t, "bench", "train", "--preset", "llama-tiny", "--batch", "1", "--seq", "16", "--steps", "1", "--memory", "96MiB", "--cpuprofile", "/dev/full")
+	if r.code != codeFailed {
+		t.Errorf("profile: got exit code %d, want 1", r.code)
+	}
+	twoLines(t, r.err, "--cpuprofile", "no space left on device")
+
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

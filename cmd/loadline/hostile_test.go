@@ -107,7 +107,7 @@ func TestHostileFiles(t *testing.T) {
 				{"inspect", dir},
 				{"tokenize", "--model", dir, text},
 				{"generate", "--model", dir, "--prompt", "To", "--max-tokens", "1", "--memory", "96MiB"},
-				small(t, "", "--resume", out, "--steps", "2"),
+				small(t, out, "--resume", out, "--steps", "2"),
 			} {
 				if !reads(args[0], name) {
 					continue

@@ -59,9 +59,9 @@ func openEvents(path string) (*eventLog, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := openStream(path, os.O_APPEND)
 	if err != nil {
-		return nil, advise(fmt.Errorf("--events: %w", err), "name a file that can be written")
+		return nil, unopened("--events", err)
 	}
 	return &eventLog{f: f}, nil
 }

@@ -64,3 +64,30 @@ func TestShorter(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedTiers lowers the limit of runs whose --tier is too small for what they are advised to offload: whatever flags a refusal names make
+// them fit.
+func TestRefusedTiers(t *testing.T) {
+	dir, followed := t.TempDir(), 0
+	for _, more := range []string{"", "--recompute auto", "--offload activations", "--offload optimizer", "--offload activations,optimizer --recompute full"} {
+		for _, size := range []string{"57MiB", "62MiB"} {
+			args := append(strings.Fields("plan --preset llama-tiny --batch 2 --seq 64 --threads 1 --machine 2-core-avx2 --json --quiet "+more), "--tier", "file:"+dir+"=1MiB", "--memory", size)
+			r := loadline(t, args...)
+			if r.code == codeDone {
+				continue
+			}
+			var d struct{ Nearest string }
+			if err := json.Unmarshal([]byte(r.out), &d); err != nil || r.code != codeDoesNotFit || d.Nearest == "" {
+				t.Errorf("%v: got %+v, want a refusal with flags", args, r)
+				continue
+			}
+			followed++
+			if again := loadline(t, append(args, strings.Fields(d.Nearest)...)...); again.code != codeDone {
+				t.Errorf("%v %s: got exit code %d, %s", args, d.Nearest, again.code, again.err)
+			}
+		}
+	}
+	if followed == 0 {
+		t.Error("nothing was refused")
+	}
+}

@@ -79,7 +79,7 @@ Every step is compiled into a program whose peak memory is known before it runs,
 			return usage("leave --threads out to use all cores", "--threads %d: want at most %d", a.threads, maxThreads)
 		}
 		a.small = smallSizes(c.Flags())
-		if err := checkOutputs(c); err != nil {
+		if err := a.checkOutputs(c, args); err != nil {
 			return err
 		}
 		var err error

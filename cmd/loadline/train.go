@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"loadline/collective/local"
+	"loadline/compile"
 	"loadline/device/cpu"
 	"loadline/mem"
 	"loadline/model"
@@ -102,12 +104,45 @@ func (r *trainRun) fixed() train.FixedBytes {
 func (r *trainRun) plan() (*train.Job, error) {
 	job, err := train.Compile(r.Options, r.device(), r.fixed())
 	if err != nil {
+		if no := new(train.DoesNotFitError); r.TierBytes > 0 && errors.As(err, &no) {
+			no.Nearest += r.moreTier(no.Nearest)
+		}
 		return nil, err
 	}
 	if need := job.Promise.Peak.Total(mem.Disk); r.TierBytes > 0 && need > r.TierBytes {
 		return nil, &tierError{job, need, r.TierBytes, r.TierDir}
 	}
 	return job, nil
+}
+
+// moreTier is the --tier that the run wants besides the flags that it is advised; empty where what it has is enough.
+func (r *trainRun) moreTier(flags string) string {
+	o, err := r.Options, error(nil)
+	for words := strings.Fields(flags); len(words) > 1 && err == nil; words = words[2:] {
+		switch words[0] {
+		case "--recompute":
+			o.Recompute, err = compile.ParseRecompute(words[1])
+		case "--memory":
+			o.Memory, err = mem.ParseBytes(words[1])
+		case "--device-memory":
+			o.DeviceMemory, err = mem.ParseBytes(words[1])
+		case "--offload":
+			o.Lower, o.Offload, o.OffloadOptimizer = 0, strings.Contains(words[1], "activations"), strings.Contains(words[1], "optimizer")
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	job, err := train.Compile(o, r.device(), r.fixed())
+	if err != nil || job.Promise.Peak.Total(mem.Disk) <= r.TierBytes {
+		return ""
+	}
+	return " " + tierFlag(r.TierDir, job.Promise.Peak.Total(mem.Disk))
+}
+
+// tierFlag gives a file in dir n bytes, in whole MiB.
+func tierFlag(dir string, n mem.Bytes) string {
+	return fmt.Sprintf("--tier file:%s=%dMiB", dir, (n+mem.MiB-1)/mem.MiB)
 }
 
 // tierError says that the lower tier is too small.
@@ -124,7 +159,7 @@ func (e *tierError) Error() string {
 
 // Advice returns one line: what to do.
 func (e *tierError) Advice() string {
-	return fmt.Sprintf("--tier file:%s=%dMiB", e.dir, (e.need+mem.MiB-1)/mem.MiB)
+	return tierFlag(e.dir, e.need)
 }
 
 // train is the verb.
@@ -170,6 +205,7 @@ func (a *app) train(r *trainRun) error {
 	}
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
 
+	job.Settle()
 	v := a.newTrainView(r)
 	var report *workReport
 	if r.Options.Ranks > 1 {

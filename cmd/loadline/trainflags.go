@@ -285,11 +285,8 @@ func (t *trainFlags) tiers(c *cobra.Command, r *trainRun, o *train.Options) erro
 	if t.deviceMemory == 0 && !c.Flags().Changed("offload") {
 		o.Lower = n
 	}
-	if s, err := os.Stat(r.TierDir); err != nil || !s.IsDir() {
-		if gone(r.TierDir) {
-			return absent("--tier", r.TierDir, "name a directory that is there")
-		}
-		return usage("name a directory that is there", "--tier %s: %s is not a directory", t.tier, r.TierDir)
+	if gone(r.TierDir) {
+		return absent("--tier", r.TierDir, "name a directory that is there")
 	}
 	return output{directory: true}.check("--tier", r.TierDir)
 }

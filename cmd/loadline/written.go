@@ -5,8 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,18 +44,117 @@ func outputFlags() []outputFlag {
 	}
 }
 
-// checkOutputs refuses a path to write that a verb's flags name and that cannot be.
-func checkOutputs(c *cobra.Command) error {
+// checkOutputs refuses a path to write that a verb's flags name and that cannot be, or that the command line has for something else as well.
+func (a *app) checkOutputs(c *cobra.Command, args []string) error {
+	var all []outputFlag
 	for _, o := range outputFlags() {
 		f := c.Flags().Lookup(o.flag)
 		if f == nil || o.verb != "" && o.verb != c.CommandPath() {
 			continue
 		}
-		if err := o.what.check("--"+o.flag, f.Value.String()); err != nil {
+		path := f.Value.String()
+		if f.Changed && path == "" {
+			return usage("leave it out, or name a file or a directory as --help says", "--%s: the path is empty", o.flag)
+		}
+		if err := o.what.check("--"+o.flag, path); err != nil {
 			return err
+		}
+		if path == "" {
+			continue
+		}
+		if a.json && o.what.special && isStdout(path) {
+			return usage("name another file, or leave out --json", "--%s %s: it is stdout, which has the document of --json", o.flag, path)
+		}
+		for _, p := range all {
+			if samePath(path, c.Flags().Lookup(p.flag).Value.String()) {
+				return usage("name two files", "--%s %s: it is also that of --%s", o.flag, path, p.flag)
+			}
+		}
+		all = append(all, o)
+	}
+	for _, o := range all {
+		if o.what.replaces {
+			continue
+		}
+		path, read := c.Flags().Lookup(o.flag).Value.String(), ""
+		for _, x := range args {
+			if sameFile(path, x) {
+				read = x
+			}
+		}
+		c.Flags().Visit(func(f *pflag.Flag) {
+			if x := f.Value.String(); !slices.ContainsFunc(all, func(o outputFlag) bool { return o.flag == f.Name }) && sameFile(path, x) {
+				read = "--" + f.Name + " " + x
+			}
+		})
+		if read != "" {
+			return usage("name another file", "--%s %s: this file is to be read, as %s", o.flag, path, read)
 		}
 	}
 	return nil
+}
+
+// sameFile tells whether two paths name one regular file.
+func sameFile(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	x, err := os.Stat(a)
+	if err != nil || !x.Mode().IsRegular() {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// samePath tells whether two paths are one, or name one regular file. Pipes and devices bear more than one writer.
+func samePath(a, b string) bool {
+	if sameFile(a, b) {
+		return true
+	}
+	x, err := filepath.Abs(a)
+	y, e := filepath.Abs(b)
+	_, there := os.Stat(a)
+	return err == nil && e == nil && x == y && there != nil
+}
+
+// isStdout tells whether a path names what stdout is, if that is no terminal or other device.
+func isStdout(path string) bool {
+	x, err := os.Stat(path)
+	if err != nil || x.Mode()&fs.ModeDevice != 0 {
+		return false
+	}
+	y, err := os.Stdout.Stat()
+	return err == nil && os.SameFile(x, y)
+}
+
+// openStream opens what an output with special names, to write behind (os.O_APPEND) or in the place of (os.O_TRUNC) what is there. A pipe that
+// nobody reads is refused after a moment, in which a reader that was started together with this process comes to open it.
+func openStream(path string, how int) (*os.File, error) {
+	const tries = 50
+	for try := 1; ; try++ {
+		flags := os.O_WRONLY | os.O_CREATE | how
+		if st, err := os.Stat(path); err == nil && st.Mode()&fs.ModeNamedPipe != 0 {
+			flags = os.O_WRONLY | unix.O_NONBLOCK // else open itself would wait
+		}
+		f, err := os.OpenFile(path, flags, 0o644)
+		if !errors.Is(err, unix.ENXIO) {
+			return f, err
+		}
+		if try == tries {
+			return nil, usage("start what reads it first", "%s: nobody reads this pipe", path)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// unopened is the error about an output that a flag names and that could not be opened after all.
+func unopened(flag string, err error) error {
+	var u *usageError
+	if errors.As(err, &u) {
+		return usage(u.try, "%s %s", flag, u.text)
+	}
+	return usage("name a file that can be written", "%s: %v", flag, err)
 }
 
 // check refuses a path that cannot be written; flag is empty for an argument. An empty path is none.
@@ -85,6 +188,15 @@ func (o output) check(flag, path string) error {
 		return denied(refuse, path, unix.W_OK)
 	case !gone(path): // it cannot be looked at
 		return refuse("%v", bare(err))
+	}
+	if to, err := os.Readlink(path); err == nil && !o.replaces { // to nothing yet
+		if o.directory {
+			return refuse("it is a link to %s, which is not there", to)
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		return o.check(strings.TrimSpace(flag+path+":"), to)
 	}
 	above := filepath.Dir(path)
 	for o.makes && gone(above) && above != filepath.Dir(above) {

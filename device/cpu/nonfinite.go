@@ -11,8 +11,8 @@ import (
 )
 
 // FirstNonFinite runs a program on what its Inputs and States hold and returns the place of the first instruction that makes something that
-// is not finite, or the number of instructions. Scores, whose places that nobody reads are left alone, are not looked at. States change as in
-// any run.
+// is not finite, or the number of instructions. Scores, whose places that nobody reads are left alone, are not looked at, and neither are copies
+// from tier to tier, which are on their way and make nothing. States change as in any run.
 func (s *Session) FirstNonFinite(name string) (int, error) {
 	var p *program
 	for _, x := range s.programs {
@@ -25,7 +25,7 @@ func (s *Session) FirstNonFinite(name string) (int, error) {
 	err := s.Run(name, device.Args{Timed: func(t int, _ time.Duration) {
 		in := &p.Instrs[t]
 		switch in.Op.(type) {
-		case graph.Scores, graph.Softmax:
+		case graph.Scores, graph.Softmax, graph.Offload, graph.Fetch, graph.Wait:
 			return
 		}
 		for _, o := range in.Out {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,10 +61,11 @@ func ReadAll(path string, limit int64) ([]byte, error) {
 	return p, nil
 }
 
-// WriteFile makes a regular file hold body: a new one, or one that is there, which a link may name.
+// WriteFile makes a regular file hold body: a new one, or one that is there, which a link may name. If that fails, a new one is gone again.
 func WriteFile(path string, body []byte) error {
-	if st, err := os.Stat(path); err == nil {
-		if err := check(path, st); err != nil {
+	old, missing := os.Stat(path)
+	if missing == nil {
+		if err := check(path, old); err != nil {
 			return err
 		}
 	}
@@ -81,7 +83,12 @@ func WriteFile(path string, body []byte) error {
 	if err == nil {
 		_, err = f.Write(body)
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil && missing != nil {
+		if to, e := filepath.EvalSymlinks(path); e == nil {
+			os.Remove(to) // why it stays, if it does, says less than err
+		}
+	}
+	return err
 }
 
 func check(path string, st fs.FileInfo) error {

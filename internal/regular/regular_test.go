@@ -82,3 +82,30 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("through a link: got %v, %v", st, err)
 	}
 }
+
+// TestWriteFileFails: what could not be written to its end leaves nothing, be it named by a link.
+func TestWriteFileFails(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.Symlink("to", link); err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	small := old
+	small.Cur = 100
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
+	for _, path := range []string{file, link} {
+		if err := WriteFile(path, make([]byte, 1000)); !errors.Is(err, unix.EFBIG) {
+			t.Errorf("%s: got %v, want a file too large", path, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("got %v left, %v, want the link alone", left, err)
+	}
+}

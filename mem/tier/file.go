@@ -3,12 +3,16 @@ package tier
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
 	"loadline/internal/regular"
 	"loadline/mem"
 )
+
+// ErrShort says that a file ends before what it held when it was opened: something else has cut it.
+var ErrShort = fmt.Errorf("the file has been cut: %w", io.EOF)
 
 // FileStore is a Store in a file, read by pread and written by pwrite. Errors name the file. It is safe for concurrent use where
 // offsets do not overlap.
@@ -88,6 +92,9 @@ func (f *FileStore) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := f.file.ReadAt(p, off)
 	if n < len(p) {
+		if errors.Is(err, io.EOF) {
+			err = ErrShort
+		}
 		return n, fmt.Errorf("tier: file %q: read %d of %d bytes at offset %d: %w", f.path, n, len(p), off, err)
 	}
 	return n, nil

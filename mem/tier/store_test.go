@@ -2,7 +2,6 @@ package tier
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +72,8 @@ func TestStores(t *testing.T) {
 	if err := os.Truncate(path, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.ReadAt(got, 990); !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), path) {
-		t.Errorf("read of a cut file: got %v, want io.EOF and the path", err)
+	if _, err := again.ReadAt(got, 990); !errors.Is(err, ErrShort) || !strings.Contains(err.Error(), path) {
+		t.Errorf("read of a cut file: got %v, want ErrShort and the path", err)
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)

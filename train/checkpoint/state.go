@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,13 +75,20 @@ func (e *Disagreement) Error() string {
 }
 
 // Check compares the settings that must agree with those of a run. It returns a *Disagreement about the first that differs, in order
-// of names.
+// of names; one that only the run has comes last, since it follows from another.
 func (s *State) Check(agree map[string]string) error {
 	names := make([]string, 0, len(agree))
 	for n := range agree {
 		names = append(names, n)
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int {
+		if s.Agree[a] == "" && s.Agree[b] != "" {
+			return 1
+		} else if s.Agree[a] != "" && s.Agree[b] == "" {
+			return -1
+		}
+		return cmp.Compare(a, b)
+	})
 	for _, n := range names {
 		if s.Agree[n] != agree[n] {
 			return &Disagreement{n, s.Agree[n], agree[n]}

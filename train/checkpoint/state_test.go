@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -98,4 +99,25 @@ func FuzzReadState(f *testing.F) {
 			t.Errorf("got %d losses of step %d, want %d of %d", len(again.Losses), again.Step, len(s.Losses), s.Step)
 		}
 	})
+}
+
+// TestCheck: of settings that differ, one that the checkpoint does not know of follows from another, which is told.
+func TestCheck(t *testing.T) {
+	s := &State{Agree: map[string]string{"precision": "fp32", "seq": "8"}}
+	for _, x := range []struct{ precision, scale, seq, want string }{
+		{"fp32", "", "8", ""}, {"fp16", "65536", "8", "precision"}, {"fp16", "65536", "16", "precision"}, {"fp32", "65536", "8", "loss scale"}, {"fp32", "65536", "16", "seq"},
+	} {
+		agree := map[string]string{"precision": x.precision, "seq": x.seq}
+		if x.scale != "" {
+			agree["loss scale"] = x.scale
+		}
+		got := ""
+		var d *Disagreement
+		if errors.As(s.Check(agree), &d) {
+			got = d.Name
+		}
+		if got != x.want {
+			t.Errorf("%v: got %q, want %q", agree, got, x.want)
+		}
+	}
 }
