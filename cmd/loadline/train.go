@@ -177,6 +177,7 @@ func (a *app) train(r *trainRun) error {
 		settle(train.RuntimeBytes)
 		report, err = a.runRanks(ctx, r, v)
 	} else {
+		job.Seal()
 		settle(train.RuntimeBytes)
 		report, err = r.work(ctx, job, nil, v)
 	}
