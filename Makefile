@@ -43,7 +43,7 @@ cross:
 # Tests that read these weights fail under CI where they are missing, and are skipped elsewhere.
 .PHONY: models
 models: ## fetch the weights that tests read, 93 MB, once
-	scripts/models.sh
+	@scripts/models.sh
 
 .PHONY: race
 race: ## the tests under the race detector; needs a C compiler

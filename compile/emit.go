@@ -12,6 +12,7 @@ import (
 func (s *schedule) program() *Program {
 	g := s.f.g
 	p := &Program{Name: g.Name, Bounds: g.Bounds, Again: s.cost, Saved: s.saved()}
+	take := s.room(p)
 	index := make([]int32, len(g.Values)) // buffer of each persistent value, by root //mem:ok planning runs before arenas are touched
 	for v := range g.Values {
 		x := &g.Values[v]
@@ -49,7 +50,7 @@ func (s *schedule) program() *Program {
 		in := &s.insts[t]
 		refs := s.refs[in.ref : in.ref+in.n]
 		if in.kind != instOp {
-			p.Instrs = append(p.Instrs, s.copyInstr(in, operand(in.v, refs[0]), operand(in.v, refs[1])))
+			p.Instrs = append(p.Instrs, s.copyInstr(in, append(take(2), operand(in.v, refs[0]), operand(in.v, refs[1]))))
 			continue
 		}
 		o := &s.f.ops[in.op]
@@ -67,6 +68,7 @@ func (s *schedule) program() *Program {
 		case graph.Wait:
 			r.Ticket = tickets[o.in[1]]
 		}
+		r.In, r.Out = take(len(o.in)), take(len(o.out))
 		for j, v := range o.in {
 			r.In = append(r.In, operand(v, refs[j]))
 		}
@@ -93,8 +95,41 @@ func (s *schedule) program() *Program {
 	return p
 }
 
-// copyInstr is an Offload, Fetch or Wait.
-func (s *schedule) copyInstr(in *inst, a, b Operand) Instr {
+// room makes p's lists as long as they become, and returns what hands out room for operands: a program stays on the heap while it runs, and
+// lists that had grown would hold up to twice as much.
+func (s *schedule) room(p *Program) (take func(n int) []Operand) {
+	buffers, operands := 0, 0
+	for v := range s.f.g.Values {
+		if x := &s.f.g.Values[v]; x.Kind != graph.Temp && x.Root == graph.Value(v) {
+			buffers++
+		}
+	}
+	for i := range s.lives {
+		if s.lives[i].root == int32(i) {
+			buffers++
+		}
+	}
+	for t := range s.insts {
+		in := &s.insts[t]
+		operands += int(in.n)
+		if in.kind == instOp && s.f.ops[in.op].scratch > 0 {
+			buffers++
+		}
+	}
+	p.Instrs, p.Buffers = make([]Instr, 0, len(s.insts)), make([]Buffer, 0, buffers) //mem:ok of the Runtime line, as all of a program
+	all := make([]Operand, operands)                                                 //mem:ok likewise
+	return func(n int) []Operand {
+		if n == 0 {
+			return nil
+		}
+		part := all[:0:n]
+		all = all[n:]
+		return part
+	}
+}
+
+// copyInstr is an Offload, Fetch or Wait of two operands: what is copied, and where to.
+func (s *schedule) copyInstr(in *inst, both []Operand) Instr {
 	x := &s.f.g.Values[in.v]
 	r := Instr{Scratch: -1, Ticket: in.ticket, Layer: x.Layer, Part: x.Part, Phase: graph.Forward}
 	if in.kind >= instIn {
@@ -102,11 +137,11 @@ func (s *schedule) copyInstr(in *inst, a, b Operand) Instr {
 	}
 	switch in.kind {
 	case instOut:
-		r.Op, r.In, r.Out = graph.Offload{To: s.away.tier}, []Operand{a}, []Operand{b}
+		r.Op, r.In, r.Out = graph.Offload{To: s.away.tier}, both[:1:1], both[1:2:2]
 	case instIn:
-		r.Op, r.In, r.Out = graph.Fetch{}, []Operand{a}, []Operand{b}
+		r.Op, r.In, r.Out = graph.Fetch{}, both[:1:1], both[1:2:2]
 	default:
-		r.Op, r.In = graph.Wait{}, []Operand{a, b}
+		r.Op, r.In = graph.Wait{}, both
 	}
 	return r
 }

@@ -148,3 +148,18 @@ func TestWaitsForStates(t *testing.T) {
 		t.Errorf("at 1 MB/s: waits %v s for %v bytes both ways", last, bytes)
 	}
 }
+
+// A program stays on the Go heap while it runs, inside the Runtime line of a plan: its lists hold no more than it has, and so do those of
+// operands, of which every instruction has its own.
+func TestProgramsHoldNoMoreThanTheyHave(t *testing.T) {
+	for _, p := range below(t, llama, adamw(), ZeroOptions{0, 1}, 48<<10) {
+		if cap(p.Instrs) != len(p.Instrs) || cap(p.Buffers) != len(p.Buffers) {
+			t.Errorf("%s: got room for %d instructions and %d buffers, want %d and %d", p.Name, cap(p.Instrs), cap(p.Buffers), len(p.Instrs), len(p.Buffers))
+		}
+		for i := range p.Instrs {
+			if in := &p.Instrs[i]; cap(in.In) != len(in.In) || cap(in.Out) != len(in.Out) {
+				t.Fatalf("%s: instruction %d: got room for %d and %d operands, want %d and %d", p.Name, i, cap(in.In), cap(in.Out), len(in.In), len(in.Out))
+			}
+		}
+	}
+}

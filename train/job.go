@@ -30,15 +30,21 @@ type Job struct {
 	Promise *mem.Plan
 
 	states   []state
-	compiler *compiler
+	compiler *compiler // nil once sealed
 }
 
 // Least returns the least memory that would work under each recompute policy. It compiles the step anew for each, which is why a Job does
 // not hold it.
-func (j *Job) Least() ([]Least, error) { return j.compiler.leasts() }
+func (j *Job) Least() ([]Least, error) {
+	if j.compiler == nil {
+		panic("train: Least of a sealed Job")
+	}
+	return j.compiler.leasts()
+}
 
-// Settle gives up what Least looked at, programs as large as those that run: nobody asks it any more.
-func (j *Job) Settle() { j.compiler = nil }
+// Seal lets go of what planning alone needs, the graphs and the programs of other policies, which are as large as the job itself. Least
+// must not be called any more.
+func (j *Job) Seal() { j.compiler = nil }
 
 // SavedActivationBytes is the bytes of forward values alive when the backward half begins.
 func (j *Job) SavedActivationBytes() mem.Bytes { return mem.Bytes(j.Step.Saved) }

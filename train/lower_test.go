@@ -139,7 +139,7 @@ func TestLower(t *testing.T) {
 
 // Once nobody asks for the least memory any more, a job holds none of the programs that were compiled to find it: of a large model they take more
 // than the Go runtime's line of the plan.
-func TestSettle(t *testing.T) {
+func TestSeal(t *testing.T) {
 	o := options(tiny())
 	o.OffloadOptimizer = true
 	j, err := Compile(o, (&setup{}).dev(), FixedBytes{})
@@ -150,7 +150,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := weak.Make(j.compiler)
-	j.Settle()
+	j.Seal()
 	runtime.GC()
 	if held.Value() != nil {
 		t.Error("what Least looked at is still there")

@@ -168,7 +168,9 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	d := &benchModelDocument{Results: []benchResult{}, Kernels: set.Name(), Parameters: m.Config.Params(), Repeat: b.repeat}
 	reads.reset()
-	err = profiled(profile, func() error { return a.timeModel(r, tests, threads, d) })
+	err = profiled(profile, func() error {
+		return a.timeModel(r, tests, threads, d, fmt.Sprintf("memory %v / %v", job.Promise.Memory(), limit))
+	})
 	if err != nil {
 		return err
 	}
@@ -200,7 +202,8 @@ func (a *app) printModelBench(d *benchModelDocument) error {
 }
 
 // timeModel runs the tests. Each begins with one run that is not measured; what is measured has neither tokenizing nor sampling in it.
-func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benchModelDocument) error {
+// held tells of the memory for the progress.
+func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benchModelDocument, held string) error {
 	ctx, stop := a.interruptible("finishing the test; once more to stop at once")
 	defer stop()
 	bar := a.newProgress("test", int64(len(tests)*d.Repeat), 0)
@@ -222,7 +225,7 @@ func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benc
 			}
 			if n > 0 {
 				seconds = append(seconds, s)
-				bar.set(int64(i*d.Repeat+n), time.Since(whole), fmt.Sprintf("%s %.1f tokens/s", t, float64(t.tokens)/s), "")
+				bar.set(int64(i*d.Repeat+n), time.Since(whole), fmt.Sprintf("%s %.1f tokens/s", t, float64(t.tokens)/s), held)
 			}
 		}
 		mean, stddev := rates(float64(t.tokens), seconds)

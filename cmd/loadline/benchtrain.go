@@ -97,7 +97,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if err != nil {
 		return err
 	}
-	job.Settle()
+	job.Seal()
 	settle(train.RuntimeBytes)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
@@ -136,7 +136,7 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	seconds, err := a.timeSteps(ctx, t, r.Options.Steps, profile)
+	seconds, err := a.timeSteps(ctx, t, r.Options.Steps, profile, func() string { return fmt.Sprintf("memory %v / %v", ledger.InUse().Memory(), r.Options.Memory) })
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +159,8 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 // benchWarm is how many steps come before those that are measured: they touch all memory for the first time.
 const benchWarm = 2
 
-// timeSteps is the wall time of n steps.
-func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File) (seconds []float64, failed error) {
+// timeSteps is the wall time of n steps; held tells of the memory for the progress.
+func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File, held func() string) (seconds []float64, failed error) {
 	bar := a.newProgress("step", int64(n), 0)
 	defer bar.close()
 	for i := range n + benchWarm {
@@ -182,7 +182,7 @@ func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *o
 			continue
 		}
 		seconds = append(seconds, s.Seconds)
-		bar.set(int64(len(seconds)), time.Duration(s.Seconds*float64(time.Second)), fmt.Sprintf("%s tokens/s", grouped(int64(float64(s.Tokens)/s.Seconds))), "")
+		bar.set(int64(len(seconds)), time.Duration(s.Seconds*float64(time.Second)), fmt.Sprintf("%s tokens/s", grouped(int64(float64(s.Tokens)/s.Seconds))), held())
 	}
 	return seconds, nil
 }

@@ -286,7 +286,7 @@ func (x *chatting) finish() error {
 			return err
 		}
 	}
-	return advise(d.check(), "this is a fault of loadline: please report it with the command line")
+	return d.check()
 }
 
 // talk reads messages and answers them.

@@ -310,5 +310,5 @@ func (x *evaluation) finish() error {
 			return err
 		}
 	}
-	return advise(d.check(), "this is a fault of loadline: please report it with the command line")
+	return d.check()
 }

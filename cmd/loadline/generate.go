@@ -253,5 +253,5 @@ func (g *generation) finish(d *generateDocument) error {
 			return err
 		}
 	}
-	return advise(d.check(), "this is a fault of loadline: please report it with the command line")
+	return d.check()
 }

@@ -124,11 +124,12 @@ func reportMemory(limit mem.Bytes, promise, fact mem.Usage) (memoryReport, error
 
 // check returns an error if fact is not what was promised.
 func (r *memoryReport) check() error {
+	const report = "this is a fault of loadline: please report it with the command line"
 	switch {
 	case r.Predicted != r.Ledger:
-		return fmt.Errorf("memory: the plan promised a peak of %d bytes, the ledger saw %d", int64(r.Predicted), int64(r.Ledger))
+		return advise(fmt.Errorf("memory: the plan promised a peak of %d bytes, the ledger saw %d", int64(r.Predicted), int64(r.Ledger)), report)
 	case r.RSS > r.Limit:
-		return fmt.Errorf("memory: the process held %v at its peak, the limit is %v", r.RSS, r.Limit)
+		return advise(fmt.Errorf("memory: the process held %v at its peak, the limit is %v", r.RSS, r.Limit), report)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (l *lines) set(step int64, took time.Duration, result, memory string) {
 		return
 	}
 	l.last = time.Now()
-	fmt.Fprintf(l.w, "%s %d/%d  %s  ETA %v  %s\n", l.what, step, l.all, result, l.eta.left(l.all-step), memory)
+	text := fmt.Sprintf("%s %d/%d  %s  ETA %v  %s", l.what, step, l.all, result, l.eta.left(l.all-step), memory)
+	fmt.Fprintln(l.w, strings.TrimRight(text, " ")) // what measures no model has no memory to tell of
 }
 
 func (l *lines) say(line string) { fmt.Fprintln(l.w, line) }

@@ -234,7 +234,7 @@ func (a *app) rank(text string, w watcher) (*workReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	job.Settle()
+	job.Seal()
 	settle(train.RuntimeBytes)
 	if seat.Rank > 0 {
 		w = nobody{}

@@ -205,7 +205,7 @@ func (a *app) train(r *trainRun) error {
 	}
 	r.Options.Config.EOSTokenIDs, job.Options.Config.EOSTokenIDs = eos, eos
 
-	job.Settle()
+	job.Seal()
 	v := a.newTrainView(r)
 	var report *workReport
 	if r.Options.Ranks > 1 {

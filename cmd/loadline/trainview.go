@@ -129,7 +129,7 @@ func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
 		}
 	}
 	if err := d.check(); err != nil {
-		return advise(err, "this is a fault of loadline: please report it with the command line")
+		return err
 	}
 	return v.failed
 }
