@@ -32,19 +32,15 @@ func panelsOf(m, n, k int, half, narrow bool) (p panels) {
 	if m < sharedRows || m*n*k < sharedWork {
 		return p
 	}
-	elem := 6 // in parts
-	if half {
-		elem = 2
-	}
 	if narrow { // its sums are in a thread's workspace, from the first k to the last
-		across := sharedBytes / elem / roundUp(k, 32) / kernel.PanelCols * kernel.PanelCols
+		across := sharedBytes / int(panels{k, kernel.PanelCols}.bytes(half)) * kernel.PanelCols
 		if across < min(n, sharedLeast) {
 			return p
 		}
 		return panels{k, evenly(n, min(across, sharedCols), kernel.PanelCols)}
 	}
 	p.n = evenly(n, sharedCols, kernel.PanelCols)
-	p.k = min(k, evenly(k, sharedBytes/elem/p.n/sharedK*sharedK, sharedK))
+	p.k = min(k, evenly(k, sharedBytes/int(panels{sharedK, p.n}.bytes(half))*sharedK, sharedK))
 	return p
 }
 

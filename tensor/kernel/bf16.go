@@ -58,7 +58,7 @@ type PackedBF16 struct {
 }
 
 // PackedBF16Len returns the pairs that a packed bf16 B (k,n) needs, whatever the set.
-func PackedBF16Len(k, n int) int { return roundUp(k, 32) / 2 * roundUp(n, PanelCols) }
+func PackedBF16Len(k, n int) int { return roundUp(k, amxK) / 2 * roundUp(n, PanelCols) }
 
 // dwords is the packed data as the product sees it.
 func (p PackedBF16) dwords() []float32 {
