@@ -26,7 +26,7 @@ func (a *app) generateCommand() *cobra.Command {
 		Use:   "generate [MODEL]",
 		Short: "Go on from a prompt",
 		Long: `generate runs one request on the serving engine. Text appears as it comes, never half a character. The tokens depend on
-the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk. Sampling flags that are not given
+the prompt, the seed, the sampling flags and the kernels alone, not on memory, threads, block size or prefill chunk. Sampling flags that are not given
 are as the model's generation_config.json has them, or a GGUF file's general.sampling keys; generate then says so.`,
 		Example: `  loadline generate --model run --prompt "Once upon a time" --max-tokens 100
   loadline generate run --prompt "ROMEO:" --temperature 0 --stop "JULIET:"

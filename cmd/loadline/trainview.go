@@ -49,7 +49,7 @@ func (v *trainView) sayKernels() {
 	if _, err := kernelSet(was); err == nil {
 		keep = "; --kernels " + was + " goes on to the same"
 	}
-	v.a.say("the checkpoint is of %s kernels, these are %s: losses may differ in their last bits from what those would give%s\n", plain(was), v.r.Kernels, keep)
+	v.a.say("the checkpoint is of %s kernels, these are %s: losses may differ in their last bits from what those would give%s\n", plain(fmt.Sprintf("%.40s", was)), v.r.Kernels, keep)
 }
 
 func (v *trainView) step(s train.StepResult, held mem.Bytes) {
