@@ -8,25 +8,25 @@ package kernel
 func tiles22AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+func tiles22PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tiles21AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+func tiles21PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tiles12AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+func tiles12PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tiles11AMX(config *[64]byte, panels int, blocks int, a *uint16, aRow int, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, from *uint16, ldf int, half *uint16, ldh int, rows int, cols int, buf *float32)
 
 //go:noescape
-func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+func tiles11PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 
 //go:noescape
 func tileARoundAMX(kc int, src *float32, dst *uint16, step int)

@@ -27,15 +27,14 @@ TEXT ·tiles22AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -43,16 +42,18 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
 	BYTE $0x00
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -61,7 +62,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -175,14 +176,91 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ CX, AX
-	SHLQ $0x04, AX
-	ADDQ BX, AX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  CX, AX
+	SHLQ  $0x04, AX
+	ADDQ  BX, AX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -236,6 +314,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -338,7 +418,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles22PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// func tiles22PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 // Requires: AVX, MMX+
 TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
@@ -347,29 +427,31 @@ TEXT ·tiles22PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x40
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -429,11 +511,70 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
+	CMPQ R10, $0x01
+	JNE  within
+	MOVQ c+56(FP), R14
+	SUBQ $-128, R14
+
+within:
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R11, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R11
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -825,11 +966,13 @@ loop:
 	BYTE       $0x5c
 	BYTE       $0x0f
 	BYTE       $0x40
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -861,15 +1004,14 @@ TEXT ·tiles21AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -877,12 +1019,13 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -891,7 +1034,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -967,14 +1110,71 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ CX, AX
-	SHLQ $0x04, AX
-	ADDQ BX, AX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  CX, AX
+	SHLQ  $0x04, AX
+	ADDQ  BX, AX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -1011,6 +1211,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -1085,7 +1287,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles21PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// func tiles21PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 // Requires: AVX, MMX+
 TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
@@ -1094,25 +1296,26 @@ TEXT ·tiles21PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -1148,11 +1351,50 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
+	CMPQ R10, $0x01
+	JNE  within
+	MOVQ c+56(FP), R14
+	SUBQ $-128, R14
+
+within:
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R11, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R11
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -1440,11 +1682,13 @@ loop:
 	BYTE       $0x54
 	BYTE       $0x0f
 	BYTE       $0x00
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -1476,15 +1720,14 @@ TEXT ·tiles12AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -1492,16 +1735,18 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
 	BYTE $0x00
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -1510,7 +1755,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -1580,11 +1825,88 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -1620,6 +1942,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -1688,7 +2012,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles12PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// func tiles12PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 // Requires: AVX, MMX+
 TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
@@ -1697,29 +2021,31 @@ TEXT ·tiles12PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x40
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x40
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -1752,11 +2078,70 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
+	CMPQ R10, $0x01
+	JNE  within
+	MOVQ c+56(FP), R14
+	SUBQ $-128, R14
+
+within:
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R11, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x40
+	ADDQ R9, R14
+	SUBQ $0x04, R11
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -2031,11 +2416,13 @@ loop:
 	BYTE       $0x4c
 	BYTE       $0x08
 	BYTE       $0x40
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78
@@ -2067,15 +2454,14 @@ TEXT ·tiles11AMX(SB), NOSPLIT, $0-144
 	BZHIQ    DI, SI, SI
 	KMOVD    SI, K1
 	KSHIFTRD $0x10, K1, K2
-
-panel:
-	MOVQ  rows+120(FP), DI
-	TESTQ R15, R15
-	JZ    float
-	MOVQ  ldh+112(FP), BX
-	MOVQ  R15, AX
+	MOVQ     rows+120(FP), DI
+	TESTQ    R15, R15
+	JZ       float
+	MOVQ     ldh+112(FP), BX
+	MOVQ     R15, AX
 
 ask:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -2083,12 +2469,13 @@ ask:
 	ADDQ BX, AX
 	DECQ DI
 	JNE  ask
-	JMP  asked
+	JMP  panel
 
 float:
 	MOVQ R8, AX
 
 askFloat:
+	BYTE $0x40
 	BYTE $0x0f
 	BYTE $0x0d
 	BYTE $0x48
@@ -2097,7 +2484,7 @@ askFloat:
 	DECQ DI
 	JNE  askFloat
 
-asked:
+panel:
 	MOVB  acc+80(FP), DI
 	TESTB DI, DI
 	JZ    fresh
@@ -2148,11 +2535,68 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ  a+24(FP), BX
+	MOVQ  R12, SI
+	KMOVQ R10, K3
+	KMOVQ R9, K4
+	TESTQ R15, R15
+	JZ    nextFloat
+	MOVQ  ldh+112(FP), R9
+	LEAQ  64(R15), R14
+	CMPQ  R10, $0x01
+	JNE   halfWithin
+	MOVQ  R9, DI
+	SHLQ  $0x05, DI
+	MOVQ  half+104(FP), R14
+	ADDQ  DI, R14
+
+halfWithin:
+	JMP blocks
+
+nextFloat:
+	LEAQ 128(R8), R14
+	CMPQ R10, $0x01
+	JNE  cWithin
+	MOVQ R9, DI
+	SHLQ $0x05, DI
+	MOVQ c+64(FP), R14
+	ADDQ DI, R14
+
+cWithin:
+blocks:
+	MOVQ rows+120(FP), R10
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R10, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R10
+
+enough:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -2176,6 +2620,8 @@ loop:
 	ADDQ  $0x00000800, SI
 	DECQ  DI
 	JNE   loop
+	KMOVQ K3, R10
+	KMOVQ K4, R9
 	TESTQ R15, R15
 	JNZ   round
 	BYTE  $0xc4
@@ -2230,7 +2676,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func tiles11PartsAMX(config *[64]byte, panels int, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)
+// func tiles11PartsAMX(config *[64]byte, strips int, blocks int, a *uint16, aStep int, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)
 // Requires: AVX, MMX+
 TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	MOVQ config+0(FP), DI
@@ -2239,25 +2685,26 @@ TEXT ·tiles11PartsAMX(SB), NOSPLIT, $0-88
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ panels+8(FP), R10
+	MOVQ strips+8(FP), R10
 	MOVQ aStep+32(FP), DX
-	MOVQ b+40(FP), R12
+	MOVQ a+24(FP), R12
 	MOVQ c+56(FP), R8
 	MOVQ ldc+64(FP), R9
 	MOVQ $0x00000040, R13
-
-panel:
 	MOVQ rows+80(FP), DI
 	MOVQ R8, AX
 
-ask:
-	BYTE  $0x0f
-	BYTE  $0x0d
-	BYTE  $0x48
-	BYTE  $0x00
-	ADDQ  R9, AX
-	DECQ  DI
-	JNE   ask
+askFloat:
+	BYTE $0x40
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x48
+	BYTE $0x00
+	ADDQ R9, AX
+	DECQ DI
+	JNE  askFloat
+
+strip:
 	MOVB  acc+72(FP), DI
 	TESTB DI, DI
 	JZ    zero
@@ -2278,11 +2725,50 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ a+24(FP), BX
-	MOVQ R12, SI
+	MOVQ R12, BX
+	MOVQ b+48(FP), SI
+	MOVQ rows+80(FP), R11
+	MOVQ R9, R14
+	SHLQ $0x05, R14
+	ADDQ R8, R14
+	CMPQ R10, $0x01
+	JNE  within
+	MOVQ c+56(FP), R14
+	SUBQ $-128, R14
+
+within:
 	MOVQ blocks+16(FP), DI
 
 loop:
+	CMPQ R11, $0x00
+	JLE  enough
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4e
+	BYTE $0x00
+	ADDQ R9, R14
+	SUBQ $0x04, R11
+
+enough:
 	BYTE       $0xc4
 	BYTE       $0xa2
 	BYTE       $0x7b
@@ -2490,11 +2976,13 @@ loop:
 	BYTE       $0x44
 	BYTE       $0x08
 	BYTE       $0x00
-	SUBQ       $-128, R8
-	MOVQ       bPanel+48(FP), DI
+	MOVQ       R9, DI
+	SHLQ       $0x05, DI
+	ADDQ       DI, R8
+	MOVQ       aStrip+40(FP), DI
 	ADDQ       DI, R12
 	DECQ       R10
-	JNE        panel
+	JNE        strip
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x78

@@ -12,7 +12,7 @@ const (
 	amxBlock = 2 * amxRows // rows and columns of a block of C
 )
 
-var avx512AMX = product{m: amxBlock, n: amxBlock, kb: 512, pairs: true, unit: amxK / 2, direct: directAMX, packB: packBAMX,
+var avx512AMX = product{m: amxBlock, n: amxBlock, kb: amxKB, pairs: true, unit: amxK / 2, direct: directAMX, packB: packBAMX,
 	tiles: &tiles{pack: packStripsAMX, block: blockAMX}}
 
 // directAMX tells whether tiles can be loaded from a: rows of bf16, of whole tiles.

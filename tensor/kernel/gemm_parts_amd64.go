@@ -9,7 +9,7 @@ import "unsafe"
 const partTile = amxRows * amxK
 
 // avx512Parts is the product of Parts.
-var avx512Parts = product{m: amxBlock, n: amxBlock, kb: partsKB, pairs: true, unit: amxK / 2, pieces: partsOf, packB: packBParts,
+var avx512Parts = product{m: amxBlock, n: amxBlock, kb: partsKB, pairs: true, unit: amxK / 2, pieces: partsOf, nb: partsN, mb: partsM, packB: packBParts,
 	tiles: &tiles{pack: packStripsParts, block: blockParts}}
 
 // stripStep is the words of a strip of so many rows for 32 of K.
@@ -104,48 +104,46 @@ func packBParts(dst []float32, b operand, stride int) {
 	}
 }
 
-// blockParts gives each call a strip of 32 rows and up to 10 panels: some 15 µs.
+// blockParts gives each call a panel and all whole strips of 32 rows: some 15 µs. While the strips pass, which are as large as L2 allows, a panel is all that
+// it must hold of B.
 func blockParts(c Mat, _, _ half, kc int, bp []float32, acc bool, w work) {
 	blocks := (kc + amxK - 1) / amxK
-	s := partStrip{blocks: blocks, ldc: c.RowStride, acc: acc, panel: blocks * amxK / 2 * amxBlock * partsOf}
-	for j0 := 0; j0 < c.Cols; j0 += blockN {
-		j1 := min(j0+blockN, c.Cols)
-		edge := j0 + (j1-j0)/amxBlock*amxBlock
-		for i := 0; i < c.Rows; i += amxBlock {
-			s.rows = min(amxBlock, c.Rows-i)
-			s.a = &words(w.a)[blocks*stripStep(i)]
-			if edge > j0 {
-				s.run(c, i, j0, amxBlock, (edge-j0)/amxBlock, bp)
-			}
-			if edge < j1 {
-				s.run(c, i, edge, j1-edge, 1, bp)
-			}
+	panel := blocks * amxK / 2 * amxBlock * partsOf // dwords
+	whole := c.Rows / amxBlock
+	for j := 0; j < c.Cols; j += amxBlock {
+		cols := min(amxBlock, c.Cols-j)
+		b := (*uint32)(unsafe.Pointer(&bp[j/amxBlock*panel : (j/amxBlock+1)*panel][0]))
+		run := func(i, strips, rows int) {
+			s := partStrips{strips, rows, cols, blocks, &words(w.a)[blocks*stripStep(i)], b}
+			s.run(&c.Data[i*c.RowStride+j : (i+(strips-1)*amxBlock+rows-1)*c.RowStride+j+cols][0], c.RowStride, acc)
+		}
+		if whole > 0 {
+			run(0, whole, amxBlock)
+		}
+		if rest := c.Rows - whole*amxBlock; rest > 0 {
+			run(whole*amxBlock, 1, rest)
 		}
 	}
 }
 
-// partStrip is a strip of rows of A by some panels of B.
-type partStrip struct {
-	a            *uint16
-	rows, blocks int
-	ldc          int // elements
-	acc          bool
-	panel        int // dwords of one
+// partStrips is strips of rows of A, and a panel of cols columns.
+type partStrips struct {
+	strips, rows, cols, blocks int
+	a                          *uint16
+	b                          *uint32
 }
 
-// run does panels of cols columns from row i and column j of c on.
-func (s *partStrip) run(c Mat, i, j, cols, panels int, bp []float32) {
-	config, step := amxConfig(s.rows, cols), 2*stripStep(s.rows)
-	b := (*uint32)(unsafe.Pointer(&bp[j/amxBlock*s.panel : (j/amxBlock+panels)*s.panel][0]))
-	to := &c.Data[i*c.RowStride+j : (i+s.rows-1)*c.RowStride+j+(panels-1)*amxBlock+cols][0]
-	switch {
-	case s.rows > amxRows && cols > amxRows:
-		tiles22PartsAMX(&config, panels, s.blocks, s.a, step, b, 4*s.panel, to, 4*s.ldc, s.acc, s.rows)
+// run multiplies into c, rows ldc elements apart.
+func (s *partStrips) run(c *float32, ldc int, acc bool) {
+	config, step := amxConfig(s.rows, s.cols), 2*stripStep(s.rows)
+	switch { // a call by way of a variable would move config to the heap
+	case s.rows > amxRows && s.cols > amxRows:
+		tiles22PartsAMX(&config, s.strips, s.blocks, s.a, step, s.blocks*step, s.b, c, 4*ldc, acc, s.rows)
 	case s.rows > amxRows:
-		tiles21PartsAMX(&config, panels, s.blocks, s.a, step, b, 4*s.panel, to, 4*s.ldc, s.acc, s.rows)
-	case cols > amxRows:
-		tiles12PartsAMX(&config, panels, s.blocks, s.a, step, b, 4*s.panel, to, 4*s.ldc, s.acc, s.rows)
+		tiles21PartsAMX(&config, s.strips, s.blocks, s.a, step, s.blocks*step, s.b, c, 4*ldc, acc, s.rows)
+	case s.cols > amxRows:
+		tiles12PartsAMX(&config, s.strips, s.blocks, s.a, step, s.blocks*step, s.b, c, 4*ldc, acc, s.rows)
 	default:
-		tiles11PartsAMX(&config, panels, s.blocks, s.a, step, b, 4*s.panel, to, 4*s.ldc, s.acc, s.rows)
+		tiles11PartsAMX(&config, s.strips, s.blocks, s.a, step, s.blocks*step, s.b, c, 4*ldc, acc, s.rows)
 	}
 }

@@ -11,10 +11,11 @@ import "unsafe"
 // but where widen is set A's panel holds float32, and B's becomes float32 just before its tiles, in
 // workspace that stays in L1: 1 or 2% of the work, where widening in the micro-kernel cost 8 to 15%.
 type product struct {
-	m, n, kb int // kb is 256, or 512 where a block is at most 256 steps or a wide set can multiply A as it lies
+	m, n, kb int // of tiles kb is as much as fits in L2, since C comes from further away; else 256, or 512 where a block is at most 256 steps or a wide set can multiply A as it lies
 	pairs    bool
 	unit     int // a panel's steps are a multiple of it, the last of them zeros; 0 is 1
 	pieces   int // bf16 that an element becomes, each with dwords of its own; 0 is 1
+	nb, mb   int // columns of a block of B and rows of A packed at once; 0 is blockN, and packM or fewer
 	// micro is C (rows,n) = A·B, or C += A·B when acc, over steps >= 1 of a packed panel of B. From next on it
 	// may ask the cache for 16 dwords every four steps, and does not read them.
 	micro func(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32)
@@ -76,8 +77,12 @@ const (
 	packKB = 256 // the most of them where packing A is the product's own choice, and the most k where it is widened
 	padA   = 16  // dwords after each A panel: packing may store more than counts
 	minK   = 20  // the least k in a workspace's size: room for the zeros and the tile of a set with tiles
-	// partsKB is the k of a block of a product in parts, of 48 KiB a strip of A and a panel of B: L2 feeds the tiles, and C comes and goes half as often as with 128; amxK those of a tile.
-	partsKB = 256
+	// A product by tiles reads and writes C once for each block of k, by way of L3, which takes as long as 200 or 300 of k do: amxKB and in parts partsKB
+	// make that few times. A block of B and the rows of A packed with it fill three quarters of L2.
+	amxKB   = 1024
+	partsKB = 512
+	partsN  = 160
+	partsM  = 256
 	amxK    = 32
 	tileAt  = 32 * 32
 )
@@ -90,8 +95,8 @@ func GemmWorkspace(m, n, k int) int {
 	parts := min(roundUp(k, amxK), partsKB) * 3 / 2 // steps of a product in parts
 	packed := func(rows, steps int) int { return nearLD(min(m, rows)) / minM * (min(k, steps)*minM + padA) }
 	strips := func(rows, steps int) int { return roundUp(min(m, rows), amxK) * min(parts, steps) }
-	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB), strips(packM, packKB), strips(packM*packKB/maxKB, maxKB))
-	b := roundUp(min(n, blockN), maxN) * max(min(k, maxKB), parts)
+	a := max(packed(packM, packKB), packed(packM*packKB/maxKB, maxKB), strips(packM, packKB), strips(packM*packKB/maxKB, maxKB), strips(partsM, parts), strips(2*partsM, partsKB/2*3/2))
+	b := max(roundUp(min(n, blockN), maxN)*min(roundUp(k, amxK), maxKB), roundUp(min(n, partsN), maxN)*parts)
 	wide := roundUp(min(k, packKB), 2) * maxN
 	return align + maxM*maxN + wide + roundUp(b, align) + roundUp(a, align)
 }
@@ -163,16 +168,20 @@ func (p *product) gemm(c Mat, from, out half, a, b operand, acc bool, ws []float
 	if !p.edge(c, a, acc, ws) {
 		return
 	}
-	nb := blockN
+	nb := p.columns()
 	if c.Rows <= smallM {
 		nb = smallN
 	}
 	w := p.carve(ws, c.Cols, a.cols)
 	kb := p.kb
-	if !p.takes(a) && p.inner(kb) > packKB {
+	if p.tiles == nil && !p.takes(a) && p.inner(kb) > packKB {
 		kb = packKB
 	}
-	for i, rows := 0, p.parts(a, kb); i < c.Rows; i += rows {
+	rows := p.parts(a, kb)
+	if p.mb > 0 && c.Rows > rows { // B is packed once for all of rows, and that takes longer than C's ways
+		rows, kb = 2*rows, kb/2
+	}
+	for i := 0; i < c.Rows; i += rows {
 		i1 := min(i+rows, c.Rows)
 		for k := 0; k < a.cols; k += kb {
 			k1 := min(k+kb, a.cols)
@@ -199,11 +208,22 @@ func (p *product) parts(a operand, kb int) int {
 		return a.rows
 	}
 	most := packM
-	if p.inner(min(kb, a.cols)) > packKB {
+	switch {
+	case p.mb > 0:
+		most = p.mb
+	case p.inner(min(kb, a.cols)) > packKB:
 		most = packM * packKB / maxKB
 	}
 	n := (a.rows + most - 1) / most
 	return roundUp((a.rows+n-1)/n, max(p.m, maxM))
+}
+
+// columns is the columns of a block of B.
+func (p *product) columns() int {
+	if p.nb > 0 {
+		return p.nb
+	}
+	return blockN
 }
 
 // takes tells whether a is multiplied as it lies.
@@ -301,7 +321,7 @@ func (p *product) carve(ws []float32, n, k int) (w work) {
 	if p.widen != nil {
 		w.wide = take(roundUp(min(k, p.kb), 2) * p.n)
 	}
-	w.b = take(roundUp(roundUp(min(n, blockN), p.n)*p.steps(min(k, p.kb)), 16))
+	w.b = take(roundUp(roundUp(min(n, p.columns()), p.n)*p.steps(min(k, p.kb)), 16))
 	w.a = ws
 	return w
 }

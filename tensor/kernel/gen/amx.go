@@ -48,8 +48,7 @@ func tiles(m, n int) {
 	eachTile := func(base, stride reg.GPPhysical, f func(tile int, base reg.GPPhysical, disp byte)) {
 		tilesOfC(m, n, base, stride, t, f)
 	}
-	Label("panel")
-	// Lines of the result that are far away come while the tiles work.
+	// Lines of the result that are far away come while the tiles work: the first panel's now, the next one's in each loop.
 	Load(Param("rows"), t)
 	TESTQ(half, half)
 	JZ(LabelRef("float"))
@@ -60,18 +59,10 @@ func tiles(m, n int) {
 	ADDQ(a, a1)
 	DECQ(t)
 	JNE(LabelRef("ask"))
-	JMP(LabelRef("asked"))
+	JMP(LabelRef("panel"))
 	Label("float")
-	MOVQ(c, a1)
-	Label("askFloat")
-	prefetchW(a1, 0)
-	if n == 2 {
-		prefetchW(a1, 64)
-	}
-	ADDQ(ldc, a1)
-	DECQ(t)
-	JNE(LabelRef("askFloat"))
-	Label("asked")
+	askRows(n, c, ldc, t, a1)
+	Label("panel")
 	Load(Param("acc"), reg.DIB)
 	TESTB(reg.DIB, reg.DIB)
 	JZ(LabelRef("fresh"))
@@ -113,8 +104,20 @@ func tiles(m, n int) {
 		ADDQ(a, a1)
 	}
 	MOVQ(bp, b)
+	KMOVQ(panels, reg.K3)
+	KMOVQ(ldc, reg.K4)
+	TESTQ(half, half)
+	JZ(LabelRef("nextFloat"))
+	Load(Param("ldh"), ldc)
+	nextOf(half, "half", 64, ldc, t, panels)
+	JMP(LabelRef("blocks"))
+	Label("nextFloat")
+	nextOf(c, "c", 128, ldc, t, panels)
+	Label("blocks")
+	Load(Param("rows"), panels)
 	Load(Param("blocks"), t)
 	Label("loop")
+	askSome(n, ldc, panels)
 	tileLoad(a0, a, aRow, 0)
 	for j := range n {
 		tileLoad(b0+j, b, stride, byte(64*j))
@@ -131,6 +134,8 @@ func tiles(m, n int) {
 	ADDQ(U32(2048), b)
 	DECQ(t)
 	JNE(LabelRef("loop"))
+	KMOVQ(reg.K3, panels)
+	KMOVQ(reg.K4, ldc)
 	TESTQ(half, half)
 	JNZ(LabelRef("round"))
 	eachTile(c, ldc, func(tile int, base reg.GPPhysical, disp byte) { tileStore(tile, base, ldc, disp) })
@@ -176,31 +181,65 @@ func tilesOfC(m, n int, base, stride, t reg.GPPhysical, f func(tile int, base re
 	}
 }
 
-// tilesParts emits tiles for operands in three parts, C in float32 alone. For each 32 of K there are three tiles of A for each 16 rows, and of B
-// two for each part, 1 KiB each, one after the other; the products of parts come smallest first.
+// asking is where the next lines of the result are asked for.
+var asking = reg.R14
+
+// askRows asks for t lines of n tiles of the result from c on.
+func askRows(n int, c, ldc, t, p reg.GPPhysical) {
+	MOVQ(c, p)
+	Label("askFloat")
+	for j := range n {
+		prefetchW(p, byte(64*j))
+	}
+	ADDQ(ldc, p)
+	DECQ(t)
+	JNE(LabelRef("askFloat"))
+}
+
+// nextOf sets asking to the panel after the one at p, bytes wide, or after the last to the first of the next strip: the parameter's, 32 rows on.
+func nextOf(p reg.GPPhysical, param string, bytes uint32, ld, t, panels reg.GPPhysical) {
+	LEAQ(mem(p, int(bytes)), asking)
+	CMPQ(panels, Imm(1))
+	JNE(LabelRef(param + "Within"))
+	MOVQ(ld, t)
+	SHLQ(Imm(5), t)
+	Load(Param(param), asking)
+	ADDQ(t, asking)
+	Label(param + "Within")
+}
+
+// askSome asks for the next four of rows lines, all at once would keep the tiles' own waiting.
+func askSome(n int, ld, rows reg.GPPhysical) {
+	CMPQ(rows, Imm(0))
+	JLE(LabelRef("enough"))
+	for range 4 {
+		for j := range n {
+			prefetchW(asking, byte(64*j))
+		}
+		ADDQ(ld, asking)
+	}
+	SUBQ(Imm(4), rows)
+	Label("enough")
+}
+
+// tilesParts emits tiles for operands in three parts, C in float32 alone: one panel of B by strips of at most 16·m rows, of which the next begins aStrip bytes
+// on. For each 32 of K there are three tiles of A for each 16 rows, and of B two for each part, 1 KiB each, one after the other; the products of parts come
+// smallest first.
 func tilesParts(m, n int) {
-	fn(fmt.Sprintf("tiles%d%dParts", m, n), "func(config *[64]byte, panels, blocks int, a *uint16, aStep int, b *uint32, bPanel int, c *float32, ldc int, acc bool, rows int)")
+	fn(fmt.Sprintf("tiles%d%dParts", m, n), "func(config *[64]byte, strips, blocks int, a *uint16, aStep, aStrip int, b *uint32, c *float32, ldc int, acc bool, rows int)")
 	const a0, b0 = 4, 6 // tile registers; C has 0 to 3
-	a, a1, aStep, b, bp, c, ldc, t, panels, stride := reg.RBX, reg.RAX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13
+	a, a1, aStep, b, ap, c, ldc, t, strips, stride, lines := reg.RBX, reg.RAX, reg.RDX, reg.RSI, reg.R12, reg.R8, reg.R9, reg.RDI, reg.R10, reg.R13, reg.R11
 	Load(Param("config"), t)
 	ldtilecfg(t)
-	Load(Param("panels"), panels)
+	Load(Param("strips"), strips)
 	Load(Param("aStep"), aStep)
-	Load(Param("b"), bp)
+	Load(Param("a"), ap)
 	Load(Param("c"), c)
 	Load(Param("ldc"), ldc)
 	MOVQ(U32(64), stride)
-	Label("panel")
-	Load(Param("rows"), t) // lines of the result that are far away come while the tiles work
-	MOVQ(c, a1)
-	Label("ask")
-	prefetchW(a1, 0)
-	if n == 2 {
-		prefetchW(a1, 64)
-	}
-	ADDQ(ldc, a1)
-	DECQ(t)
-	JNE(LabelRef("ask"))
+	Load(Param("rows"), t)
+	askRows(n, c, ldc, t, a1)
+	Label("strip")
 	Load(Param("acc"), reg.DIB)
 	TESTB(reg.DIB, reg.DIB)
 	JZ(LabelRef("zero"))
@@ -213,10 +252,20 @@ func tilesParts(m, n int) {
 		}
 	}
 	Label("start")
-	Load(Param("a"), a)
-	MOVQ(bp, b)
+	MOVQ(ap, a)
+	Load(Param("b"), b)
+	Load(Param("rows"), lines)
+	MOVQ(ldc, asking)
+	SHLQ(Imm(5), asking)
+	ADDQ(c, asking)
+	CMPQ(strips, Imm(1))
+	JNE(LabelRef("within"))
+	Load(Param("c"), asking) // the next panel's first strip
+	SUBQ(I8(-128), asking)
+	Label("within")
 	Load(Param("blocks"), t)
 	Label("loop")
+	askSome(n, ldc, lines)
 	left, right, ahead := -1, -1, 6*1024
 	for _, parts := range [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}} {
 		for i := range m {
@@ -245,11 +294,13 @@ func tilesParts(m, n int) {
 	DECQ(t)
 	JNE(LabelRef("loop"))
 	tilesOfC(m, n, c, ldc, t, func(tile int, base reg.GPPhysical, disp byte) { tileStore(tile, base, ldc, disp) })
-	SUBQ(I8(-128), c)
-	Load(Param("bPanel"), t)
-	ADDQ(t, bp)
-	DECQ(panels)
-	JNE(LabelRef("panel"))
+	MOVQ(ldc, t)
+	SHLQ(Imm(5), t)
+	ADDQ(t, c)
+	Load(Param("aStrip"), t)
+	ADDQ(t, ap)
+	DECQ(strips)
+	JNE(LabelRef("strip"))
 	tileRelease()
 	ret()
 }
@@ -285,7 +336,9 @@ func tileLoad(tile int, base, stride reg.GPPhysical, disp byte)  { sib(3, tile, 
 func tileStore(tile int, base, stride reg.GPPhysical, disp byte) { sib(2, tile, base, stride, disp) } // TILESTORED
 
 // prefetchW is PREFETCHW of the line at base+disp, 0F 0D /1.
-func prefetchW(base reg.GPPhysical, disp byte) { code(0x0F, 0x0D, 0x48|numbers[base], disp) }
+func prefetchW(base reg.GPPhysical, disp byte) {
+	code(0x40|numbers[base]>>3, 0x0F, 0x0D, 0x48|numbers[base]&7, disp)
+}
 
 // tileZero is TILEZERO, VEX.128.F2.0F38.W0 49.
 func tileZero(tile int) { code(0xC4, 0xE2, 0x7B, 0x49, 0xC0|byte(tile)<<3) }
