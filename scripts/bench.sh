@@ -20,7 +20,7 @@ products() {
 	fenced "$root/scripts/peers/20-openblas.sh"
 }
 kernels() {
-	printf '## Operations\n\n`loadline bench kernels`, %s threads at most. Attention counts the products of the lower triangle.\n\n' "$(nproc)"
+	printf '## Operations\n\n`loadline bench kernels`, %s threads at most. Attention counts the products of the lower triangle. Rows "in parts" are what a step that trains gets on AMX.\n\n' "$(nproc)"
 	fenced "$out/loadline" bench kernels --quiet
 }
 steps() {

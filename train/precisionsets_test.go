@@ -11,7 +11,8 @@ import (
 // over twenty steps are within 0.3%: of a dense model, and, with 0.4% for means, of a mixture of experts with so many tokens a step that a token which
 // ties send elsewhere is lost among them. How many these are PyTorch alone has said (noise.py beside the curve): its fp32 from start weights off by 2⁻⁹ and
 // its own 16 bits stay within three quarters of 1%, with means of 0.13%. What the bounds tell apart: weights without masters, rounded to nearest, have means
-// of 0.49% and 0.43%; a rate 5% too high is 1.3% and 1.2% away. The generic set is left out where there is another, for its time.
+// of 0.49% and 0.43%; a rate 5% too high is 1.3% and 1.2% away. Where there is another set, the generic one goes through the first forty steps of the
+// mixture alone: all of them take it 165 s of a core, of which these are a fifth; 200 of the dense model take 21 s.
 func TestPrecisionOnEverySet(t *testing.T) {
 	for _, name := range []string{"curve_dense", "curve_moe_wide"} {
 		c, o, like := loadCurve(t, name)
@@ -23,8 +24,14 @@ func TestPrecisionOnEverySet(t *testing.T) {
 			limit = 0.004
 		}
 		for _, set := range kernel.Sets() {
-			if best := set == kernel.Best(); !best && (testing.Short() || set == kernel.Generic()) {
-				continue
+			like, losses := like, c.LossesF64
+			if set != kernel.Best() {
+				if testing.Short() {
+					continue
+				}
+				if set == kernel.Generic() && c.RouterGaps != nil {
+					like.steps, losses = 40, losses[:40]
+				}
 			}
 			t.Run(name+"/"+set.Name(), func(t *testing.T) {
 				t.Parallel()
@@ -38,7 +45,7 @@ func TestPrecisionOnEverySet(t *testing.T) {
 							own = append(own, float64(x))
 						}
 					}
-					for what, want := range map[string][]float64{"PyTorch's in fp32": c.LossesF64, "its own in fp32": own} {
+					for what, want := range map[string][]float64{"PyTorch's in fp32": losses, "its own in fp32": own} {
 						worst, worstMean, over := apart(got, want)
 						if !(worst < 0.01) || over > 0 || !(worstMean < limit) {
 							t.Errorf("%s: losses %.3g apart at most from %s, %d above 1%%, means of twenty %.3g: want 1%%, none and %v", precision, worst, what, over, worstMean, limit)

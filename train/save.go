@@ -201,7 +201,7 @@ func (s *saver) take(x *state, p []byte) error {
 func (s *saver) state() checkpoint.State {
 	x := checkpoint.State{
 		Agree: s.o.agree(), Ranks: s.group.Size(), Sharded: s.sharded(), Position: s.env.Train.Position(),
-		Losses: s.losses, ValLosses: s.valLosses, LR: s.o.LR,
+		Losses: s.losses, ValLosses: s.valLosses, LR: s.o.LR, Kernels: s.env.Kernels,
 	}
 	if s.scaler != nil {
 		x.LossScale = &s.scaler.LossScale

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,6 +72,7 @@ type setup struct {
 	dir    string
 	device device.Device // nil is cpu with one thread
 	batch  func(rank int) Batches
+	steps  int // after which a run is interrupted; 0 is to the end
 }
 
 func (s *setup) dev() device.Device {
@@ -187,7 +189,14 @@ func trainJob(t testing.TB, job *Job, s setup) result {
 			return err
 		}
 		r := &results[tr.group.Rank()]
-		if _, err := tr.Run(t.Context(), Hooks{Step: func(x StepResult) { r.norms = append(r.norms, x.GradNorm) }}); err != nil {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		step := func(x StepResult) {
+			if r.norms = append(r.norms, x.GradNorm); len(r.norms) == s.steps {
+				stop()
+			}
+		}
+		if _, err := tr.Run(ctx, Hooks{Step: step}); err != nil {
 			tr.Close()
 			return err
 		}

@@ -51,6 +51,8 @@ type Env struct {
 	Weights string
 	// Files write what else a checkpoint has, by name, such as tokenizer.json.
 	Files map[string]func(io.Writer) error
+	// Kernels names what computes: checkpoints keep it, and another in its place changes the last bits of losses. Empty is not kept.
+	Kernels string
 
 	Train Batches
 	Val   Windows // nil if EvalEvery is 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"loadline/tensor/kernel"
 )
@@ -109,6 +110,11 @@ func timed(n int, least time.Duration, f func() error) ([]float64, error) {
 		seconds = append(seconds, time.Since(t).Seconds())
 	}
 	return seconds, nil
+}
+
+// registerKernels adds --kernels to a verb that computes.
+func registerKernels(f *pflag.FlagSet, name *string) {
+	f.StringVar(name, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
 }
 
 // kernelSet is the set of a name; of no name, the best one here.

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"loadline/device"
+	"loadline/tensor/dtype"
+	"loadline/tensor/kernel"
 )
 
 func TestBenchTrain(t *testing.T) {
@@ -36,6 +43,47 @@ func TestBenchKernels(t *testing.T) {
 	document(t, &d, 0, "bench", "kernels", "--only", "rope", "--kernels", "generic", "--threads", "1", "--repeat", "1")
 	if len(d.Results) != 1 || d.Kernels != "generic" || !(d.Results[0].GBPerSecond > 0) || d.Results[0].Threads != 1 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// Products in float32 are measured as a server has them and, where the set multiplies in parts, as a step has them, each under its own name.
+func TestBenchParts(t *testing.T) {
+	for _, set := range kernel.Sets() {
+		parts := set.Parts() != set
+		names := map[string]operation{}
+		for _, o := range operations(set) {
+			if _, twice := names[o.name]; twice {
+				t.Errorf("%s: %s is there twice", set.Name(), o.name)
+			}
+			if names[o.name] = o; strings.Contains(o.name, "in parts") != o.trains || o.trains && !parts {
+				t.Errorf("%s: %s trains %v", set.Name(), o.name, o.trains)
+			}
+		}
+		p := layers[0]
+		for kind, want := range map[string]bool{"matmul f32 in parts": parts, "matmul_dx f32 in parts": parts, "matmul_dw f32 in parts": parts, "matmul f32": true, "matmul_dx f32": !parts, "matmul_dw f32": !parts, "matmul bf16": true} {
+			if _, got := names[fmt.Sprintf("%s %d×%d×%d", kind, p.m, p.n, p.k)]; got != want {
+				t.Errorf("%s: %s is there %v, want %v", set.Name(), kind, got, want)
+			}
+		}
+		if !parts {
+			continue
+		}
+		small, out := product{64, 64, 96}, [2][]byte{}
+		server := small.forward(dtype.F32)
+		for i, o := range []operation{server, server.inParts()} {
+			s, err := o.open(set, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			out[i] = make([]byte, 4*small.m*small.n)
+			if err := errors.Join(s.Run("bench", device.Args{}), s.Read("y", 0, out[i])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if bytes.Equal(out[0], out[1]) {
+			t.Errorf("%s: a product in parts has the bits of the multiply-adds", set.Name())
+		}
 	}
 }
 

@@ -155,7 +155,7 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		}
 	}
 	if b.write != "" {
-		if err := probe.Store(b.write, &probe.File{Key: probeKey(most), Machine: machines[most]}); err != nil {
+		if err := probe.Store(b.write, &probe.File{Key: probeKey(most, kernel.Best()), Machine: machines[most]}); err != nil {
 			return advise(err, "name a file that can be written with --write")
 		}
 	}
@@ -183,11 +183,11 @@ func (a *app) costMachines(all []costSetting, most int, machine string) (map[int
 	}
 	for _, n := range []int{1, most} {
 		if machine == measureNow {
-			meters[n] = probe.NewMeter(cpu.New(cpu.Options{Threads: n, Set: kernel.Best()}), probeOptions(n, os.TempDir()))
+			meters[n] = probe.NewMeter(cpu.New(cpu.Options{Threads: n, Set: kernel.Best()}), probeOptions(n, kernel.Best(), os.TempDir()))
 			continue
 		}
 		var err error
-		if machines[n], err = a.machine(machine, n, true); err != nil {
+		if machines[n], err = a.machine(machine, n, kernel.Best(), true); err != nil {
 			return nil, nil, err
 		}
 	}

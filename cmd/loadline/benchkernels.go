@@ -36,15 +36,15 @@ func (a *app) benchKernelsCommand() *cobra.Command {
 		Use:   "kernels",
 		Short: "Measure operations of a training step one by one",
 		Long: `bench kernels runs single operations on the device that trains: matrix products in float32 and bfloat16 with their gradients, attention
-forward and backward, and the operations that only move memory. Each runs on one thread and on all. A forward product in float32 is measured as a
-server has it; where a step that trains multiplies in parts of bfloat16 (avx512amx), it has there the speed of matmul_dx.`,
+forward and backward, and the operations that only move memory. Each runs on one thread and on all. Where a step that trains multiplies float32 in
+parts of bfloat16 (avx512amx), the rows "in parts" are what a step gets, and those beside them the multiply-adds of a server.`,
 		Example: `  loadline bench kernels
   loadline bench kernels --only attention
   loadline bench kernels --kernels avx2 --threads 1 --json`,
 		Args: noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error { return a.benchKernels(b) },
 	}
-	c.Flags().StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
+	registerKernels(c.Flags(), &b.kernels)
 	c.Flags().StringVar(&b.only, "only", "", "measure operations whose name holds `TEXT`, such as bf16 or attention")
 	c.Flags().IntVar(&b.repeat, "repeat", 10, "least `N` measurements of each")
 	return c
@@ -56,7 +56,9 @@ type operation struct {
 	work  float64 // floating-point operations, or bytes where moves
 	moves bool
 	rows  int
-	build func(b *graph.Builder)
+
+	trains bool // measured in a job that makes gradients, besides its own
+	build  func(b *graph.Builder)
 }
 
 // benchKernels is the verb.
@@ -74,7 +76,7 @@ func (a *app) benchKernels(b *benchKernelsFlags) error {
 	} else if n > 1 {
 		threads = append(threads, n)
 	}
-	ops := slices.DeleteFunc(operations(), func(o operation) bool { return !strings.Contains(o.name, b.only) })
+	ops := slices.DeleteFunc(operations(set), func(o operation) bool { return !strings.Contains(o.name, b.only) })
 	if len(ops) == 0 {
 		return usage("loadline bench kernels, which lists all", "--only %s: no operation's name holds it", b.only)
 	}
@@ -101,28 +103,46 @@ func (a *app) benchKernels(b *benchKernelsFlags) error {
 	return a.document(map[string]any{"results": results, "kernels": set.Name(), "cpus": runtime.GOMAXPROCS(0), "seconds": a.seconds()})
 }
 
-// measure runs the operation as a program of its own.
-func (o *operation) measure(set kernel.Set, threads, repeat int) (r benchResult, err error) {
+// open makes the operation a program of its own, and fills what it reads.
+func (o *operation) open(set kernel.Set, threads int) (s device.Session, err error) {
 	b := graph.NewBuilder("bench", graph.Bounds{Rows: o.rows})
 	o.build(b)
-	p, err := compile.Step(b.G, compile.Options{Machine: cost.Laptop2()})
-	if err != nil {
-		return r, err
+	graphs := []*graph.Graph{b.G}
+	if o.trains { // the device looks at a job's programs; this one is never run
+		b := graph.NewBuilder("gradient", graph.Bounds{Rows: o.rows})
+		product{o.rows, 1, 1}.dx(dtype.F32).build(b)
+		graphs = append(graphs, b.G)
 	}
-	job, err := compile.NewJob(mem.Usage{}, p)
-	if err != nil {
-		return r, err
+	var programs []*compile.Program
+	for _, g := range graphs {
+		p, err := compile.Step(g, compile.Options{Machine: cost.Laptop2()})
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, p)
 	}
-	s, err := cpu.New(cpu.Options{Threads: threads, Set: set}).Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{})})
+	job, err := compile.NewJob(mem.Usage{}, programs...)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = cpu.New(cpu.Options{Threads: threads, Set: set}).Open(job, device.Env{Ledger: mem.NewLedger(mem.Limits{})}); err != nil {
+		return nil, err
+	}
+	for _, slot := range job.Slots {
+		if err := fill(s, slot, o.rows); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// measure times the operation.
+func (o *operation) measure(set kernel.Set, threads, repeat int) (r benchResult, err error) {
+	s, err := o.open(set, threads)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, slot := range job.Slots {
-		if err := fill(s, slot, o.rows); err != nil {
-			return r, err
-		}
-	}
 	seconds, err := timed(repeat, 200*time.Millisecond, func() error { return s.Run("bench", device.Args{}) })
 	if err != nil {
 		return r, err

@@ -42,7 +42,7 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.StringVar(&b.kvType, "kv-type", plainKV, kvTypesHelp)
-	f.StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
+	registerKernels(f, &b.kernels)
 	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the tests to `FILE`, for go tool pprof")
 	f.Var(&b.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"loadline/graph"
 	"loadline/mem"
 	"loadline/tensor/dtype"
+	"loadline/tensor/kernel"
 )
 
 // product is the shape of a matrix product: rows (M,K) times a weight (N,K).
@@ -17,15 +19,28 @@ var (
 	layers  = []product{{2048, 384, 384}, {2048, 1024, 384}, {2048, 384, 1024}}
 )
 
-// operations lists what bench kernels measures.
-func operations() []operation {
+// operations lists what bench kernels measures with a set.
+func operations(set kernel.Set) []operation {
 	var out []operation
 	for _, t := range []dtype.Type{dtype.F32, dtype.BF16} {
-		for _, p := range squares {
+		parts := t == dtype.F32 && set.Parts() != set // what a job that trains does, and gradients always
+		forward := func(p product) {
 			out = append(out, p.forward(t))
+			if parts {
+				out = append(out, p.forward(t).inParts())
+			}
+		}
+		for _, p := range squares {
+			forward(p)
 		}
 		for _, p := range layers {
-			out = append(out, p.forward(t), p.dx(t), p.dw(t))
+			forward(p)
+			for _, o := range []operation{p.dx(t), p.dw(t)} {
+				if parts {
+					o = o.inParts()
+				}
+				out = append(out, o)
+			}
 		}
 	}
 	for _, t := range []dtype.Type{dtype.F32, dtype.BF16} {
@@ -46,6 +61,12 @@ func (p product) name(kind string, t dtype.Type) string {
 }
 
 func (p product) flops() float64 { return 2 * float64(p.m) * float64(p.n) * float64(p.k) }
+
+// inParts is the operation as a step that trains has it where the set multiplies in parts.
+func (o operation) inParts() operation {
+	o.name, o.trains = strings.Replace(o.name, " f32 ", " f32 in parts ", 1), true
+	return o
+}
 
 // forward is x (M,K) times w (N,K).
 func (p product) forward(t dtype.Type) operation {

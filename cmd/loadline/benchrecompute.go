@@ -95,7 +95,7 @@ func (a *app) benchRecompute(b *benchRecomputeFlags) error {
 		o.Seq = b.seq
 	}
 	threads := a.computeThreads(1)
-	if o.Machine, err = a.machine(b.machine, threads, true); err != nil {
+	if o.Machine, err = a.machine(b.machine, threads, kernel.Best(), true); err != nil {
 		return err
 	}
 	kinds := []string{"standard", "flash"}

@@ -22,7 +22,6 @@ var benchDropped = []string{"data", "val-data", "data-field", "eval-every", "out
 type benchTrainFlags struct {
 	train   trainFlags
 	profile string
-	kernels string
 }
 
 func (a *app) benchTrainCommand() *cobra.Command {
@@ -48,7 +47,6 @@ are not counted. Speed, promise and peak RSS are of one run; nothing is written.
 	steps.DefValue, steps.Usage = "8", "`N` measured steps"
 	b.train.steps = 8
 	f.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the measured steps to `FILE`, for go tool pprof")
-	f.StringVar(&b.kernels, "kernels", "", "kernel `SET` to use (default: the best this CPU runs)")
 	return c
 }
 
@@ -76,10 +74,6 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if b.train.preset == "" && b.train.model == "" {
 		b.train.preset = "bench-20m"
 	}
-	set, err := kernelSet(b.kernels)
-	if err != nil {
-		return err
-	}
 	r, err := b.train.resolve(a, c, nil)
 	if err != nil {
 		return err
@@ -87,7 +81,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if r.Options.Steps < 1 {
 		return usage("--steps 8", "--steps %d: want at least 1", r.Options.Steps)
 	}
-	r.Weights, r.Options.SaveEvery, r.kernels = "", 0, &set
+	r.Weights, r.Options.SaveEvery = "", 0
 	planHeap(r.Options.Memory)
 	job, err := r.plan()
 	if err != nil {
@@ -105,10 +99,10 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if err != nil {
 		return err
 	}
-	d.Kernels = set.Name()
+	d.Kernels = r.Kernels
 	d.Seconds = a.seconds()
 	t := a.text()
-	fmt.Fprintf(t, "%s, %s, %s kernels: %s\n", d.Results[0].Test, count(r.Threads, "thread"), set.Name(), d.Results[0].speed())
+	fmt.Fprintf(t, "%s, %s, %s kernels: %s\n", d.Results[0].Test, count(r.Threads, "thread"), r.Kernels, d.Results[0].speed())
 	fmt.Fprintf(t, "step %.3f s, modelled %.3f s; saved activations %v\n", d.StepSeconds, d.Modelled, d.Saved)
 	d.print(t)
 	if a.json {

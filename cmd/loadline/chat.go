@@ -19,7 +19,6 @@ import (
 	"loadline/serve"
 	"loadline/serve/chat"
 	"loadline/serve/sample"
-	"loadline/tensor/kernel"
 )
 
 // chatFlags are the flags of chat.
@@ -94,6 +93,7 @@ type chatDocument struct {
 	streamReport
 	Messages        []chatMessage `json:"messages"` // all that was said, also before a reset
 	Context         int           `json:"context"`
+	Kernels         string        `json:"kernels"`
 	Dropped         int           `json:"dropped_turns"` // turns that no longer fitted
 	TokensPerSecond float64       `json:"tokens_per_second"`
 }
@@ -190,7 +190,7 @@ func (x *chatting) plan(limit mem.Bytes) error {
 	if err := o.Validate(); err != nil {
 		return usage("loadline chat --help lists the settings", "%v", err)
 	}
-	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
+	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: x.set})
 	job, err := x.planContext(o, x.engineFlags.context > 0)
 	if err != nil {
 		return x.a.refuseEngine(err, nil)
@@ -253,7 +253,7 @@ func (x *chatting) run(limit mem.Bytes) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	x.doc = chatDocument{Messages: []chatMessage{}, Context: x.conv.context}
+	x.doc = chatDocument{Messages: []chatMessage{}, Context: x.conv.context, Kernels: x.set.Name()}
 	if x.conv.system != "" {
 		x.doc.Messages = append(x.doc.Messages, chatMessage{Role: "system", Content: x.conv.system})
 	}

@@ -16,6 +16,7 @@ import (
 	"loadline/compile"
 	"loadline/mem"
 	"loadline/model"
+	"loadline/tensor/kernel"
 	"loadline/train"
 )
 
@@ -34,7 +35,8 @@ func (a *app) demoSettings() ([]demoSetting, error) {
 		return nil, err
 	}
 	run := func(change func(o *train.Options)) (*train.Job, error) {
-		r := &trainRun{Options: train.Defaults(config)}
+		set := kernel.Best()
+		r := &trainRun{Options: train.Defaults(config), Kernels: set.Name(), set: set}
 		r.Options.Batch, r.Options.Seq, r.Options.Steps = batch.Batch, batch.Seq, demoSteps
 		change(&r.Options)
 		r.Threads = a.computeThreads(r.Options.Ranks)

@@ -17,7 +17,6 @@ import (
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
 	"loadline/serve"
-	"loadline/tensor/kernel"
 )
 
 // evalFlags are the flags of eval.
@@ -100,6 +99,7 @@ type evalDocument struct {
 	Tokens          int64   `json:"tokens"` // scored
 	Windows         int64   `json:"windows"`
 	Context         int     `json:"context"`
+	Kernels         string  `json:"kernels"`
 	Score           string  `json:"score"`
 	TextTokens      int64   `json:"text_tokens"` // of the whole stream, with what begins it
 	Interrupted     bool    `json:"interrupted"`
@@ -171,7 +171,7 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 	if err := o.Validate(); err != nil {
 		return usage("loadline eval --help lists the settings", "%v", err)
 	}
-	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: kernel.Best()})
+	x.dev = cpu.New(cpu.Options{Threads: x.a.computeThreads(1), Set: x.set})
 	if x.job, err = serve.Plan(o, x.dev); err != nil {
 		return x.a.refuseEngine(err, func(context int) string {
 			if x.rule().Scored(context) == 0 {
@@ -208,7 +208,7 @@ func (x *evaluation) count() error {
 	if x.windows = n / c; x.evalFlags.windows > 0 {
 		x.windows = min(x.windows, int64(x.evalFlags.windows))
 	}
-	x.doc = evalDocument{Context: int(c), Score: x.score.value, TextTokens: n}
+	x.doc = evalDocument{Context: int(c), Kernels: x.set.Name(), Score: x.score.value, TextTokens: n}
 	if x.windows == 0 {
 		try := "a longer text"
 		if x.rule().Scored(int(n)) > 0 {
@@ -233,7 +233,7 @@ func (x *evaluation) run(limit mem.Bytes) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	o := &x.job.Options
 	p, err := eval.NewPerplexity(r, eval.Options{
-		Context: o.Context, Chunk: o.PrefillChunk, Vocab: o.Config.VocabSize, Rule: x.rule(), BOS: x.bos, Kernels: kernel.Best(),
+		Context: o.Context, Chunk: o.PrefillChunk, Vocab: o.Config.VocabSize, Rule: x.rule(), BOS: x.bos, Kernels: x.set,
 	})
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"loadline/model/weights"
 	"loadline/serve"
 	"loadline/serve/sample"
-	"loadline/tensor/kernel"
 )
 
 // generateDocument is generate's document.
@@ -30,6 +29,7 @@ type generateDocument struct {
 	Finish          string  `json:"finish"` // stop, length or interrupted
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Context         int     `json:"context"`
+	Kernels         string  `json:"kernels"`
 
 	Logprobs []tokenLogprobs `json:"logprobs,omitempty"` // with --logprobs, of every new token
 }
@@ -100,7 +100,7 @@ func (g *generation) plan(limit mem.Bytes) error {
 	if err := g.choose(o.Config); err != nil {
 		return err
 	}
-	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: kernel.Best()})
+	g.dev = cpu.New(cpu.Options{Threads: g.a.computeThreads(1), Set: g.set})
 	job, err := serve.Plan(o, g.dev)
 	if err != nil {
 		return g.a.refuseEngine(err, g.shorter)
@@ -196,7 +196,7 @@ func (g *generation) run(limit mem.Bytes) (_ *generateDocument, err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	ctx, stop := g.a.interruptible("finishing the token; once more to stop at once")
 	defer stop()
-	d := &generateDocument{PromptTokens: len(g.prompt), Context: g.job.Options.Context}
+	d := &generateDocument{PromptTokens: len(g.prompt), Context: g.job.Options.Context, Kernels: g.set.Name()}
 	if err := g.a.log.write("start", map[string]any{"verb": "generate", "prompt_tokens": d.PromptTokens, "limit_bytes": limit}); err != nil {
 		return nil, err
 	}

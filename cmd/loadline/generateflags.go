@@ -9,6 +9,7 @@ import (
 
 	"loadline/serve"
 	"loadline/serve/sample"
+	"loadline/tensor/kernel"
 )
 
 // generateFlags are the flags of generate.
@@ -25,7 +26,7 @@ func (a *app) generateCommand() *cobra.Command {
 		Use:   "generate [MODEL]",
 		Short: "Go on from a prompt",
 		Long: `generate runs one request on the serving engine. Text appears as it comes, never half a character. The tokens depend on
-the prompt, the seed and the sampling flags alone, not on memory, threads, block size or prefill chunk. Sampling flags that are not given
+the prompt, the seed, the sampling flags and the kernels alone, not on memory, threads, block size or prefill chunk. Sampling flags that are not given
 are as the model's generation_config.json has them, or a GGUF file's general.sampling keys; generate then says so.`,
 		Example: `  loadline generate --model run --prompt "Once upon a time" --max-tokens 100
   loadline generate run --prompt "ROMEO:" --temperature 0 --stop "JULIET:"
@@ -79,8 +80,10 @@ func whichModel() error {
 // engineFlags are the flags of verbs that keep sequences in the memory of a pass.
 type engineFlags struct {
 	context, blockSize, prefillChunk int
-	kvType                           string
+	kvType, kernels                  string
 	memory                           sizeFlag
+
+	set kernel.Set // that kernels names, once validate has found it
 }
 
 // register adds the flags; def tells in words what the context is where it is not given.
@@ -89,9 +92,11 @@ func (e *engineFlags) register(f *pflag.FlagSet, def string) {
 	f.IntVar(&e.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
 	f.IntVar(&e.prefillChunk, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.StringVar(&e.kvType, "kv-type", plainKV, kvTypesHelp)
+	registerKernels(f, &e.kernels)
 	f.Var(&e.memory, "memory", "peak resident memory, such as 512MiB (default: 80% of what is available)")
 }
 
+// validate checks the flags, and finds the kernels.
 func (e *engineFlags) validate() error {
 	switch {
 	case e.context < 0:
@@ -101,7 +106,11 @@ func (e *engineFlags) validate() error {
 	case e.prefillChunk < 1:
 		return usage("--prefill-chunk 128", "--prefill-chunk %d: want at least 1", e.prefillChunk)
 	}
-	_, err := kvTypes(e.kvType)
+	if _, err := kvTypes(e.kvType); err != nil {
+		return err
+	}
+	var err error
+	e.set, err = kernelSet(e.kernels)
 	return err
 }
 

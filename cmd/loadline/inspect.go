@@ -78,6 +78,7 @@ type inspectType struct {
 type inspectTraining struct {
 	Step      int64     `json:"step"`
 	Ranks     int       `json:"ranks"`
+	Kernels   string    `json:"kernels"` // that computed it; empty where it is not known
 	LastLoss  float32   `json:"last_loss"`
 	ValLosses []float32 `json:"val_losses"`
 }
@@ -256,7 +257,7 @@ func (d *inspectDocument) training(dir string) error {
 	if err != nil {
 		return err
 	}
-	d.Training = &inspectTraining{Step: s.Step, Ranks: s.Ranks, ValLosses: []float32{}}
+	d.Training = &inspectTraining{Step: s.Step, Ranks: s.Ranks, Kernels: s.Kernels, ValLosses: []float32{}}
 	if n := len(s.Losses); n > 0 {
 		d.Training.LastLoss = s.Losses[n-1]
 	}
@@ -299,6 +300,10 @@ func (d *inspectDocument) print(a *app) {
 		printObject(w, generationFile+":", d.Generation)
 	}
 	if t := d.Training; t != nil {
-		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, count(t.Ranks, "rank"))
+		by := count(t.Ranks, "rank")
+		if t.Kernels != "" {
+			by += " with " + plain(t.Kernels) + " kernels"
+		}
+		fmt.Fprintf(w, "training: step %d, loss %.4f, written by %s\n", t.Step, t.LastLoss, by)
 	}
 }

@@ -48,13 +48,14 @@ const probeMemory = 512 * mem.MiB
 type probeOrder struct {
 	Name    string
 	Threads int
+	Kernels string // name of the set
 	Memory  mem.Bytes
 	Dir     string
 }
 
 // machine finds the machine of --machine. Where the flag and its variable are silent, this machine is measured only if needed says that
 // the answer decides something; otherwise what was measured before serves, or a description.
-func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, error) {
+func (a *app) machine(flag string, threads int, set kernel.Set, needed bool) (cost.Machine, error) {
 	asked, by := flag, "--machine"
 	if asked == "" {
 		asked, by = os.Getenv(machineVar), "$"+machineVar
@@ -73,7 +74,7 @@ func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, erro
 		known := []string{thisMachine, measureNow, cost.Laptop2().Name}
 		return cost.Machine{}, usage(didYouMean(asked, known, "--machine ", "--machine this"), "%s %s: want %s, or a file that is there", by, asked, orList(known))
 	}
-	key := probeKey(threads)
+	key := probeKey(threads, set)
 	path, err := probePath(key)
 	if err == nil && asked != measureNow {
 		if f, err := probe.Load(path); err == nil && f.Key == key {
@@ -83,7 +84,7 @@ func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, erro
 	if asked == "" && (!needed || err != nil) { // without a cache two runs would plan differently
 		return cost.Laptop2(), nil
 	}
-	m, failed := a.measure(threads, filepath.Dir(path))
+	m, failed := a.measure(threads, set, filepath.Dir(path))
 	if failed == nil && err == nil {
 		failed = probe.Store(path, &probe.File{Key: key, Machine: m})
 	}
@@ -98,7 +99,7 @@ func (a *app) machine(flag string, threads int, needed bool) (cost.Machine, erro
 }
 
 // measure measures this machine in a process of its own.
-func (a *app) measure(threads int, dir string) (cost.Machine, error) {
+func (a *app) measure(threads int, set kernel.Set, dir string) (cost.Machine, error) {
 	none := cost.Machine{}
 	self, err := os.Executable()
 	if err != nil {
@@ -107,8 +108,8 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return none, fmt.Errorf("machine: %w", err)
 	}
-	o := probeOptions(threads, dir)
-	order := probeOrder{Name: o.Name, Threads: threads, Memory: o.Memory, Dir: o.Dir}
+	o := probeOptions(threads, set, dir)
+	order := probeOrder{Name: o.Name, Threads: threads, Kernels: set.Name(), Memory: o.Memory, Dir: o.Dir}
 	text, err := json.Marshal(order)
 	if err != nil {
 		return none, fmt.Errorf("machine: %w", err)
@@ -130,9 +131,9 @@ func (a *app) measure(threads int, dir string) (cost.Machine, error) {
 	return m, nil
 }
 
-// probeOptions is how this machine is measured with so many threads.
-func probeOptions(threads int, dir string) probe.Options {
-	o := probe.Options{Name: fmt.Sprintf("measured %d-thread %s", threads, kernel.Best().Name()), Memory: probeMemory, Dir: dir}
+// probeOptions is how this machine is measured with so many threads and these kernels.
+func probeOptions(threads int, set kernel.Set, dir string) probe.Options {
+	o := probe.Options{Name: fmt.Sprintf("measured %d-thread %s", threads, set.Name()), Memory: probeMemory, Dir: dir}
 	if available, _, err := availableMemory(); err == nil {
 		o.Memory = min(o.Memory, available/2)
 	}
@@ -143,9 +144,13 @@ func probeOptions(threads int, dir string) probe.Options {
 func (a *app) serveProbe(text string) int {
 	var o probeOrder
 	err := json.Unmarshal([]byte(text), &o)
+	var set kernel.Set
+	if err == nil {
+		set, err = kernelSet(o.Kernels)
+	}
 	if err == nil {
 		var m cost.Machine
-		dev := cpu.New(cpu.Options{Threads: max(o.Threads, 1), Set: kernel.Best()})
+		dev := cpu.New(cpu.Options{Threads: max(o.Threads, 1), Set: set})
 		if m, err = probe.Measure(dev, probe.Options{Name: o.Name, Dir: o.Dir, Memory: o.Memory, Time: probeTime}); err == nil {
 			err = json.NewEncoder(a.out).Encode(m)
 		}
@@ -157,8 +162,8 @@ func (a *app) serveProbe(text string) int {
 }
 
 // probeKey is what a measurement is of.
-func probeKey(threads int) string {
-	return strings.Join([]string{processor(), fmt.Sprint(runtime.NumCPU()), kernel.Best().Name(), fmt.Sprint(threads), build()}, "|")
+func probeKey(threads int, set kernel.Set) string {
+	return strings.Join([]string{processor(), fmt.Sprint(runtime.NumCPU()), set.Name(), fmt.Sprint(threads), build()}, "|")
 }
 
 // probePath is where the measurement of a key is kept.

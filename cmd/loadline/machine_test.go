@@ -12,6 +12,7 @@ import (
 	"loadline/cost"
 	"loadline/mem"
 	"loadline/planner/probe"
+	"loadline/tensor/kernel"
 )
 
 // withCache is a command with a cache of its own and nothing said about the machine.
@@ -25,7 +26,7 @@ func withCache(t *testing.T, cache string, args ...string) result {
 // A probe's process prints a machine that has rates, and leaves nothing behind.
 func TestProbeProcess(t *testing.T) {
 	dir := t.TempDir()
-	order, err := json.Marshal(probeOrder{Name: "here", Threads: 1, Memory: 12 * mem.MiB, Dir: dir})
+	order, err := json.Marshal(probeOrder{Name: "here", Threads: 1, Kernels: "generic", Memory: 12 * mem.MiB, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +46,12 @@ func TestProbeProcess(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	c = command()
-	c.Env = append(c.Env, probeVar+"={}}")
-	if r := finish(t, c); r.code != codeFailed || !strings.HasPrefix(r.err, "loadline: ") {
-		t.Errorf("an order that is none: got exit code %d: %s", r.code, r.err)
+	for text, code := range map[string]int{"{}}": codeFailed, `{"Kernels":"avx9"}`: codeUsage} {
+		c = command()
+		c.Env = append(c.Env, probeVar+"="+text)
+		if r := finish(t, c); r.code != code || !strings.HasPrefix(r.err, "loadline: ") {
+			t.Errorf("an order that is none, %s: got exit code %d: %s", text, r.code, r.err)
+		}
 	}
 }
 
@@ -74,7 +77,7 @@ func TestMachineOfAPlan(t *testing.T) {
 	m.Rates = &cost.Rates{List: []cost.Rate{{Key: "matmul/f32", FLOP: 1e-9}}}
 	file := filepath.Join(cache, "file.json")
 	for _, path := range []string{file, keptAt(t, cache)} {
-		if err := probe.Store(path, &probe.File{Key: probeKey(1), Machine: m}); err != nil {
+		if err := probe.Store(path, &probe.File{Key: probeKey(1, kernel.Best()), Machine: m}); err != nil {
 			t.Fatal(err)
 		}
 		m.Name = "measured"
@@ -108,7 +111,7 @@ func keptAt(t *testing.T, cache string) string {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
-	path, err := probePath(probeKey(1))
+	path, err := probePath(probeKey(1, kernel.Best()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,7 +235,7 @@ func (r *trainRun) entry(job *train.Job, why string) planEntry {
 		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: o.Ranks, StepSeconds: job.Seconds(), Why: why,
 		Options: map[string]any{
 			"model": r.Name, "batch": o.Batch, "seq": o.Seq, "accumulate": o.Accumulate, "recompute": o.Recompute.String(), "attention": o.Attention,
-			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads,
+			"precision": o.Precision, "zero": o.Zero, "ranks": o.Ranks, "offload": "", "memory": o.Memory, "threads": r.Threads, "kernels": r.Kernels,
 			"optimizer": o.Optimizer.String(), "master": !o.NoMaster, "head_chunk": job.HeadChunk(),
 		},
 	}

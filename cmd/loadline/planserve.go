@@ -38,7 +38,7 @@ func (s *serveFlags) check(c *cobra.Command) error {
 		switch {
 		case s.context == 0 && slices.Contains([]string{"concurrency", "block-size", "prefill-chunk"}, name):
 			return usage("--context 2048, or leave it out", "--%s is of an engine: without --context, plan describes training", name)
-		case s.context > 0 && training.Flags().Lookup(name) != nil && !slices.Contains([]string{"preset", "model", "resume", "memory", "machine"}, name):
+		case s.context > 0 && training.Flags().Lookup(name) != nil && !slices.Contains([]string{"preset", "model", "resume", "memory", "machine", "kernels"}, name):
 			return usage("leave it out, or --context", "--%s is of training: with --context, plan describes an engine", name)
 		}
 	}
@@ -125,7 +125,7 @@ func servingEntry(r *trainRun, job *serve.Job, limit mem.Bytes) planEntry {
 		Peak: job.Promise.Memory(), ByPurpose: byPurpose(job.Promise), Ranks: 1, StepSeconds: job.PassSeconds(),
 		Options: map[string]any{
 			"model": r.Name, "context": o.Context, "concurrency": o.MaxSeqs, "block-size": o.BlockSize, "prefill-chunk": o.PrefillChunk, "kv-type": kvWords(o.KVTypes),
-			"memory": limit, "threads": r.Threads,
+			"memory": limit, "threads": r.Threads, "kernels": r.Kernels,
 		},
 		Why: fmt.Sprintf("as asked for, with %d KV blocks; the time is that of a pass of %d rows", o.Blocks, pass.Bounds.Rows),
 	}

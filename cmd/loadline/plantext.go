@@ -43,8 +43,8 @@ func (r *trainRun) printHead(w io.Writer) {
 	if o.Ranks > 1 {
 		batch += fmt.Sprintf(" × %d ranks", o.Ranks)
 	}
-	fmt.Fprintf(w, "%s: %s parameters, %s a step, %s, learning rate %g %s, %s\n", r.Name, grouped(o.Config.Params()), batch,
-		count(o.Steps, "step"), o.LR, o.Schedule, count(r.Threads, "thread"))
+	fmt.Fprintf(w, "%s: %s parameters, %s a step, %s, learning rate %g %s, %s, %s kernels\n", r.Name, grouped(o.Config.Params()), batch,
+		count(o.Steps, "step"), o.LR, o.Schedule, count(r.Threads, "thread"), r.Kernels)
 	fmt.Fprintf(w, "limit %v a process: %s\n", o.Memory, r.LimitFrom)
 }
 

@@ -11,6 +11,7 @@ import (
 	"loadline/mem"
 	"loadline/planner/search"
 	"loadline/tensor/dtype"
+	"loadline/tensor/kernel"
 )
 
 // measureHardware makes this machine one of the planner's where --hardware, or the list of --compare, says this: what a process may take of
@@ -23,7 +24,7 @@ func (a *app) measureHardware(h *hardwareFlags, compared, flag string) error {
 		flag = thisMachine
 	}
 	threads := a.computeThreads(1)
-	m, err := a.machine(flag, threads, true)
+	m, err := a.machine(flag, threads, kernel.Best(), true)
 	if err != nil {
 		return err
 	}

@@ -226,6 +226,9 @@ func (a *app) rank(text string, w watcher) (*workReport, error) {
 	if err := json.Unmarshal([]byte(os.Getenv(runVar)), r); err != nil {
 		return nil, fmt.Errorf("ranks: %w", err)
 	}
+	if r.set, err = kernelSet(r.Kernels); err != nil {
+		return nil, err
+	}
 	// The terminal signals ranks too, and the parent passes signals on: a rank counts none of them.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer cancel()

@@ -17,7 +17,6 @@ import (
 	"loadline/device/cpu"
 	"loadline/mem"
 	"loadline/model"
-	"loadline/tensor/kernel"
 	"loadline/train"
 	"loadline/train/checkpoint"
 )
@@ -84,11 +83,7 @@ func (a *app) listPresets() error {
 
 // device is what computes.
 func (r *trainRun) device() *cpu.Device {
-	set := kernel.Best()
-	if r.kernels != nil {
-		set = *r.kernels
-	}
-	return cpu.New(cpu.Options{Threads: r.Threads, Set: set})
+	return cpu.New(cpu.Options{Threads: r.Threads, Set: r.set})
 }
 
 // fixed is what a rank holds besides what the job reserves.

@@ -33,7 +33,7 @@ type trainFlags struct {
 	master                                   choiceFlag
 	nesterov                                 bool
 	recompute, offload, tier, headChunk      string
-	machine                                  string
+	machine, kernels                         string
 	zero, ranks                              int
 	memory, deviceMemory                     sizeFlag
 }
@@ -81,6 +81,7 @@ func (t *trainFlags) register(c *cobra.Command) {
 	f.Var(&t.memory, "memory", "peak resident memory of each process, such as 512MiB (default: 80% of what is available)")
 	f.Var(&t.deviceMemory, "device-memory", "how much of --memory the device tier may take")
 	f.StringVar(&t.tier, "tier", "", "`file:DIR=SIZE`, where what is offloaded goes, and how much of it (default: a file in --out)")
+	registerKernels(f, &t.kernels)
 	f.StringVar(&t.machine, "machine", "", "which `MACHINE` times are modelled for, which is what recompute auto and offloading decide by: this (measured once), again (measured now), "+
 		cost.Laptop2().Name+", or a file (default: $"+machineVar+", or this where it decides)")
 	f.StringVar(&t.offload, "offload", "", "what to keep below the device tier, a `LIST` of activations, optimizer (default: nothing, or optimizer where --tier or --device-memory gives it a place and without it the run does not fit or is modelled slower)")
@@ -91,6 +92,7 @@ type trainRun struct {
 	Name      string // what is trained, for people
 	Options   train.Options
 	Threads   int
+	Kernels   string // name of the kernel set that computes
 	Out       string
 	Resume    string // empty begins
 	Weights   string // directory of the model to start from; empty means fresh weights
@@ -99,7 +101,8 @@ type trainRun struct {
 	DataSeed  uint64
 	LimitFrom string // where Options.Memory comes from
 
-	kernels *kernel.Set // what computes; nil is the best set of this CPU
+	set     kernel.Set // that Kernels names
+	resumed string     // name of the set that made the checkpoint to go on from; empty where there is none, or it is not known
 
 	// Of the inputs, once they are prepared.
 	Tokenizer         string // path of tokenizer.json
@@ -235,7 +238,11 @@ func (t *trainFlags) options(a *app, c *cobra.Command, r *trainRun, config model
 	}
 	o.DeviceMemory = mem.Bytes(t.deviceMemory)
 	r.Threads = a.computeThreads(o.Ranks)
-	if o.Machine, err = a.machine(t.machine, r.Threads, o.Recompute.Policy == compile.Auto || o.Offload || o.OffloadOptimizer); err != nil {
+	if r.set, err = kernelSet(t.kernels); err != nil {
+		return err
+	}
+	r.Kernels = r.set.Name()
+	if o.Machine, err = a.machine(t.machine, r.Threads, r.set, o.Recompute.Policy == compile.Auto || o.Offload || o.OffloadOptimizer); err != nil {
 		return err
 	}
 	r.Options = o

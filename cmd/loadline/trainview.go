@@ -31,11 +31,25 @@ func (v *trainView) note(err error) {
 func (v *trainView) begin(step int64) {
 	if step > 0 {
 		v.a.say("going on from step %d\n", step)
+		v.sayKernels()
 	}
 	v.note(v.a.log.write("start", map[string]any{
-		"verb": "train", "model": v.r.Name, "step": step, "steps": v.r.Options.Steps, "out": v.r.Out, "limit_bytes": v.r.Options.Memory, "ranks": v.r.Options.Ranks,
+		"verb": "train", "model": v.r.Name, "step": step, "steps": v.r.Options.Steps, "out": v.r.Out, "limit_bytes": v.r.Options.Memory, "ranks": v.r.Options.Ranks, "kernels": v.r.Kernels,
 	}))
 	v.bar = v.a.newProgress("step", int64(v.r.Options.Steps), step)
+}
+
+// sayKernels says whether the run goes on with other kernels than the checkpoint was made with, and what that does.
+func (v *trainView) sayKernels() {
+	was := v.r.resumed
+	if was == "" || v.r.set.SameBits(was) {
+		return
+	}
+	keep := ""
+	if _, err := kernelSet(was); err == nil {
+		keep = "; --kernels " + was + " goes on to the same"
+	}
+	v.a.say("the checkpoint is of %s kernels, these are %s: losses may differ in their last bits from what those would give%s\n", plain(fmt.Sprintf("%.40s", was)), v.r.Kernels, keep)
 }
 
 func (v *trainView) step(s train.StepResult, held mem.Bytes) {
@@ -81,6 +95,7 @@ type trainDocument struct {
 	ValSteps        []int64   `json:"val_steps"` // the step that each of ValLosses follows
 	Recompute       string    `json:"recompute"`
 	Precision       string    `json:"precision"`
+	Kernels         string    `json:"kernels"`
 	Saved           mem.Bytes `json:"saved_activation_bytes"`
 	Steps           int64     `json:"steps"`
 	Skipped         int64     `json:"skipped_steps"` // of those, steps whose gradients overflowed fp16
@@ -95,7 +110,7 @@ type trainDocument struct {
 func (a *app) finishTraining(r *trainRun, w *workReport, v *trainView) error {
 	d := trainDocument{
 		memoryReport: w.Memory, StepSeconds: w.StepSeconds, Losses: nonNil(w.Losses), ValLosses: []float32{}, ValSteps: []int64{},
-		Recompute: r.Options.Recompute.String(), Precision: r.Options.Precision, Saved: w.Saved, Steps: w.Steps, Skipped: w.Skipped, Interrupted: !w.Done,
+		Recompute: r.Options.Recompute.String(), Precision: r.Options.Precision, Kernels: r.Kernels, Saved: w.Saved, Steps: w.Steps, Skipped: w.Skipped, Interrupted: !w.Done,
 		Ranks: r.Options.Ranks, Parameters: r.Options.Config.Params(), Out: r.Out, Checkpoint: w.Checkpoint,
 	}
 	d.Seconds = a.seconds()

@@ -44,7 +44,7 @@ func (r *trainRun) work(ctx context.Context, job *train.Job, join func(*mem.Ledg
 	}
 	env := train.Env{
 		Ledger: ledger, Out: &checkpoint.Dir{Path: r.Out, Keep: r.Options.Keep}, Dir: r.TierDir,
-		Resume: r.Resume, Weights: r.Weights, Files: r.files(),
+		Resume: r.Resume, Weights: r.Weights, Files: r.files(), Kernels: r.Kernels,
 	}
 	if join != nil {
 		if env.Group, err = join(ledger); err != nil {

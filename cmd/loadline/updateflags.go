@@ -10,12 +10,16 @@ import (
 	"loadline/train/checkpoint"
 )
 
-// update reads what updates the weights.
+// update reads what updates the weights, and what the checkpoint to go on from says of a run.
 func (t *trainFlags) update(c *cobra.Command, r *trainRun, o *train.Options) (err error) {
 	if o.Optimizer, err = compile.ParseOptimizer(t.optimizer.value); err != nil {
 		return usage("loadline train --help lists them", "--%v", err)
 	}
-	o.LR = t.rate(c, r, o)
+	from := resumedState(t.resume)
+	if from != nil {
+		r.resumed = from.Kernels
+	}
+	o.LR = t.rate(c, r, o, from)
 	switch o.Optimizer {
 	case compile.SGD:
 		o.Momentum, o.Nesterov = t.momentum, t.nesterov
@@ -31,13 +35,13 @@ func (t *trainFlags) update(c *cobra.Command, r *trainRun, o *train.Options) (er
 	return nil
 }
 
-// rate is --lr, the peak learning rate of the run that --resume goes on from, or a default, which is lower where there are weights to go on from.
-func (t *trainFlags) rate(c *cobra.Command, r *trainRun, o *train.Options) float64 {
+// rate is --lr, the peak learning rate of the run that --resume goes on from, whose state is s, or a default, which is lower where there are weights to go on from.
+func (t *trainFlags) rate(c *cobra.Command, r *trainRun, o *train.Options, s *checkpoint.State) float64 {
 	if c.Flags().Changed("lr") {
 		return t.lr
 	}
-	if lr := resumedRate(t.resume); lr > 0 {
-		return lr
+	if s != nil && s.LR > 0 {
+		return s.LR
 	}
 	if t.model != "" && r.Weights != "" {
 		return train.TuneLR(o.Optimizer)
@@ -45,19 +49,19 @@ func (t *trainFlags) rate(c *cobra.Command, r *trainRun, o *train.Options) float
 	return o.LR
 }
 
-// resumedRate is what the newest checkpoint in a directory, or the checkpoint itself, says of its peak learning rate; 0 if nothing.
-func resumedRate(path string) float64 {
+// resumedState is the state of the newest checkpoint in a directory, or of the checkpoint itself; nil if there is none that can be read.
+func resumedState(path string) *checkpoint.State {
 	if path == "" {
-		return 0
+		return nil
 	}
 	if e, err := checkpoint.Latest(path); err == nil {
 		path = e.Path
 	}
 	s, err := checkpoint.ReadState(path)
 	if err != nil {
-		return 0 // the run says what is wrong with it
+		return nil // the run says what is wrong with it
 	}
-	return s.LR
+	return s
 }
 
 // head reads how much of the logits the loss head holds.

@@ -29,6 +29,13 @@ type Set struct{ t *table }
 // Name returns the instruction set: "generic", "avx2", "avx512", "avx512bf16", "avx512amx" or, of its Parts, "avx512amx-parts".
 func (s Set) Name() string { return s.t.name }
 
+// SameBits tells whether the set of a name gives the bits of s in all that it computes, in parts included: it is s, or both are of those that
+// differ in width alone.
+func (s Set) SameBits(name string) bool {
+	plain := func(name string) bool { return name == "avx2" || name == "avx512" }
+	return s.t.name == name || plain(s.t.name) && plain(name)
+}
+
 // Generic returns the plain Go kernels, the definition of all others.
 func Generic() Set { return Set{&genericTable} }
 

@@ -57,3 +57,16 @@ func TestVectorSetsAgree(t *testing.T) {
 		})
 	}
 }
+
+// TestSameBits: a set has the bits of itself, and avx2 and avx512 each other's, which TestVectorSetsAgree holds; no other pair.
+func TestSameBits(t *testing.T) {
+	names := []string{"generic", "avx2", "avx512", "avx512bf16", "avx512amx", "avx512amx-parts", ""}
+	for _, s := range Sets() {
+		for _, name := range names {
+			wide := s.Name() == "avx2" && name == "avx512" || s.Name() == "avx512" && name == "avx2"
+			if got, want := s.SameBits(name), wide || s.Name() == name; got != want {
+				t.Errorf("%s and %q: got %v, want %v", s.Name(), name, got, want)
+			}
+		}
+	}
+}

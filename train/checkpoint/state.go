@@ -34,6 +34,7 @@ type State struct {
 	ValLosses []ValLoss           `json:"val_losses"`           // in order of steps
 	LossScale *LossScale          `json:"loss_scale,omitempty"` // nil unless the loss is scaled
 	LR        float64             `json:"lr,omitempty"`         // peak learning rate; 0 where it is not known
+	Kernels   string              `json:"kernels,omitempty"`    // what computed the step, for people; empty where it is not known
 	Files     map[string]FileInfo `json:"files"`                // every other file of the checkpoint
 }
 

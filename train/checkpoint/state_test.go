@@ -20,7 +20,7 @@ func TestStateRoundTrip(t *testing.T) {
 	for _, losses := range [][]float32{nil, {1}, {0, math.SmallestNonzeroFloat32, math.MaxFloat32, -1.5e-7, 6.931472, 1e21}} {
 		s := &State{
 			Format: format, Step: int64(len(losses)), Agree: map[string]string{"seq": "8"}, Ranks: 3, Sharded: true,
-			Position: data.Position{Epoch: 2}, Losses: losses, ValLosses: []ValLoss{{1, 2.5}}, Files: map[string]FileInfo{"a": {5, 6}},
+			Position: data.Position{Epoch: 2}, Kernels: "avx2", Losses: losses, ValLosses: []ValLoss{{1, 2.5}}, Files: map[string]FileInfo{"a": {5, 6}},
 		}
 		var b bytes.Buffer
 		if err := s.write(&b); err != nil {
