@@ -12,12 +12,16 @@ import (
 	"loadline/tensor"
 )
 
-// RuntimeBytes is what the Go runtime is given: heap, stacks, code.
-const RuntimeBytes = 48 * mem.MiB
+// RuntimeBytes is what the Go runtime is given: heap, stacks, code, and of that heapPrograms for programs. A job of many layers whose programs
+// take more is given as much more.
+const (
+	RuntimeBytes = 48 * mem.MiB
+	heapPrograms = 16 * mem.MiB
+)
 
-// FixedBytes is what a process holds throughout besides what the job itself reserves. The caller reserves it; Compile plans for it.
+// FixedBytes is what a process holds throughout besides what the job itself reserves. The caller reserves it, of the first Job.Runtime; Compile plans for it.
 type FixedBytes struct {
-	Runtime mem.Bytes // of the Go runtime, on the host tier; RuntimeBytes as a rule
+	Runtime mem.Bytes // of the Go runtime, on the host tier, where programs are small; RuntimeBytes as a rule
 	Comm    mem.Bytes // windows of collectives, on the host tier: local.SegmentBytes
 	Tokens  mem.Bytes // buffers of the token streams, on the host tier
 }
@@ -28,6 +32,7 @@ type Job struct {
 	Options Options
 	Step    *compile.Program // the program of the forward and backward half
 	Promise *mem.Plan
+	Runtime mem.Bytes // what the Go runtime is given of Promise; the caller reserves it
 
 	states   []state
 	compiler *compiler // nil once sealed
@@ -175,7 +180,7 @@ func newCompiler(o Options, dev device.Device, fixed FixedBytes) (*compiler, err
 
 // job makes a Job of one that fits; least is asked for the least memory.
 func (c *compiler) job(j *compile.Job, least *compiler) *Job {
-	return &Job{Job: j, Options: *c.o, Step: j.Programs[0], Promise: j.Plan(), states: c.graphs.states, compiler: least}
+	return &Job{Job: j, Options: *c.o, Step: j.Programs[0], Promise: j.Plan(), Runtime: c.runtime(j.Programs), states: c.graphs.states, compiler: least}
 }
 
 // compiler is the state of Compile.
@@ -238,11 +243,20 @@ func (c *compiler) compileOptions(r compile.Recompute, limit int64) compile.Opti
 func (c *compiler) join(step *compile.Program) (*compile.Job, error) {
 	programs := append([]*compile.Program{step}, c.others...)
 	var fixed mem.Usage
-	fixed.Add(mem.Host, mem.Runtime, c.fixed.Runtime)
+	fixed.Add(mem.Host, mem.Runtime, c.runtime(programs))
 	fixed.Add(mem.Host, mem.CommBuffers, c.fixed.Comm)
 	fixed.Add(mem.Host, mem.Staging, c.fixed.Tokens+batchBytes(c.o))
 	fixed.Add(mem.Device, mem.Workspace, c.dev.Scratch(programs))
 	return compile.NewJob(fixed, programs...)
+}
+
+// runtime is what the Go runtime is given with such programs.
+func (c *compiler) runtime(programs []*compile.Program) mem.Bytes {
+	var heap mem.Bytes
+	for _, p := range programs {
+		heap += mem.Bytes(p.HeapBytes())
+	}
+	return c.fixed.Runtime + max(0, heap-heapPrograms)
 }
 
 // limits are what the job may take.

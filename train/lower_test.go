@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"weak"
 
@@ -156,4 +157,38 @@ func TestSeal(t *testing.T) {
 		t.Error("what Least looked at is still there")
 	}
 	runtime.KeepAlive(j)
+}
+
+// TestRuntime: the Go runtime's line of the plan grows with programs that take more of the heap than it has for them, and they take no more than is said.
+func TestRuntime(t *testing.T) {
+	o := options(tiny())
+	o.Config.NumLayers = 30
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	j, err := Compile(o, (&setup{}).dev(), FixedBytes{Runtime: RuntimeBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Seal()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	var said int64
+	for _, p := range j.Programs {
+		said += p.HeapBytes()
+	}
+	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > said || 2*held < said {
+		t.Errorf("programs hold %d bytes of heap, %d are said", held, said)
+	}
+	if j.Runtime != RuntimeBytes {
+		t.Errorf("runtime %v, want %v: these programs are small", j.Runtime, RuntimeBytes)
+	}
+	c := &compiler{fixed: FixedBytes{Runtime: RuntimeBytes}}
+	many := slices.Repeat(j.Programs, 20)
+	if got, want := c.runtime(many), RuntimeBytes+20*mem.Bytes(said)-heapPrograms; got != want {
+		t.Errorf("twenty times as many: %v, want %v", got, want)
+	}
+	if got := j.Promise.Peak.ByPurpose()[mem.Runtime]; got != j.Runtime {
+		t.Errorf("the plan has %v for the runtime, want %v", got, j.Runtime)
+	}
 }

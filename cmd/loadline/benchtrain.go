@@ -92,7 +92,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 		return err
 	}
 	job.Seal()
-	settle(train.RuntimeBytes)
+	settle(job.Runtime)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
 	defer stop()
 	d, err := a.benchSteps(ctx, r, job, profile)
@@ -118,7 +118,7 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 	limits := mem.Limits{Memory: r.Options.Memory}
 	limits.Tier[mem.Device], limits.Tier[mem.Disk] = r.Options.DeviceMemory, r.TierBytes
 	ledger := mem.NewLedger(limits)
-	if _, err := ledger.Reserve(mem.Host, mem.Runtime, r.fixed().Runtime); err != nil {
+	if _, err := ledger.Reserve(mem.Host, mem.Runtime, job.Runtime); err != nil {
 		return nil, err
 	}
 	dir := r.TierDir

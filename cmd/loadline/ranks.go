@@ -238,7 +238,7 @@ func (a *app) rank(text string, w watcher) (*workReport, error) {
 		return nil, err
 	}
 	job.Seal()
-	settle(train.RuntimeBytes)
+	settle(job.Runtime)
 	if seat.Rank > 0 {
 		w = nobody{}
 	}

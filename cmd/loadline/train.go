@@ -208,7 +208,7 @@ func (a *app) train(r *trainRun) error {
 		settle(train.RuntimeBytes)
 		report, err = a.runRanks(ctx, r, v)
 	} else {
-		settle(train.RuntimeBytes)
+		settle(job.Runtime)
 		report, err = r.work(ctx, job, nil, v)
 	}
 	v.close()

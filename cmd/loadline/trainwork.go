@@ -39,7 +39,7 @@ func (r *trainRun) work(ctx context.Context, job *train.Job, join func(*mem.Ledg
 	limits := mem.Limits{Memory: r.Options.Memory}
 	limits.Tier[mem.Device], limits.Tier[mem.Disk] = r.Options.DeviceMemory, r.TierBytes
 	ledger := mem.NewLedger(limits)
-	if _, err := ledger.Reserve(mem.Host, mem.Runtime, r.fixed().Runtime); err != nil {
+	if _, err := ledger.Reserve(mem.Host, mem.Runtime, job.Runtime); err != nil {
 		return nil, err
 	}
 	env := train.Env{
