@@ -13,10 +13,10 @@ import (
 	"loadline/train"
 )
 
-// counted is a device that counts what its programs allocate on the Go heap, from the second run of each on.
+// counted is a device that counts the runs in which its programs allocate on the Go heap, from the second run of each on.
 type counted struct {
 	device.Device
-	runs, mallocs map[string]uint64
+	runs, allocate map[string]int
 }
 
 // Open opens a session of the device behind.
@@ -49,15 +49,17 @@ func (s *countedSession) Run(program string, a device.Args) error {
 	err := s.Session.Run(program, a)
 	runtime.ReadMemStats(&after)
 	if n := s.c.runs[program]; n > 0 {
-		s.c.mallocs[program] += after.Mallocs - before.Mallocs - theirs
+		if after.Mallocs-before.Mallocs > theirs {
+			s.c.allocate[program]++
+		}
 	}
 	s.c.runs[program]++
 	return err
 }
 
 // From its second run on, every program of a job allocates nothing: steps, micro-batches, norms, updates, evaluations, saves; in every
-// precision, with one thread and two, and whatever is done about memory. As testing.AllocsPerRun does, it takes the mean over the runs,
-// rounded down, so that a rare allocation of the Go runtime's own does not count.
+// precision, with one thread and two, and whatever is done about memory. What the Go runtime allocates for itself, as
+// for a new thread, falls in single runs, so a program fails that allocates in more than half of its own.
 func TestRunsAllocateNothing(t *testing.T) {
 	axes := []axis{
 		{"precision", []string{"fp32", "bf16", "fp16"}},
@@ -79,7 +81,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 			o.Precision, o.Attention, o.Accumulate, o.Clip = x.value(0), x.value(3), x.number(6), float64(x.number(7))
 			o.Recompute = policy(t, x.value(4))
 			setOffload(&o, x.value(5))
-			d := &counted{newCPU(x.number(1)), map[string]uint64{}, map[string]uint64{}}
+			d := &counted{newCPU(x.number(1)), map[string]int{}, map[string]int{}}
 			s := setup{device: func(int) device.Device { return d }, out: t.TempDir()}
 			execute(t, plan(t, o, s), s)
 			for _, p := range slices.Sorted(maps.Keys(d.runs)) {
@@ -88,8 +90,8 @@ func TestRunsAllocateNothing(t *testing.T) {
 					continue
 				}
 				programs[p] = true
-				if n := d.mallocs[p]; n >= runs {
-					t.Errorf("program %q makes %d allocations in %d runs", p, n, runs)
+				if n := d.allocate[p]; 2*n > runs {
+					t.Errorf("program %q allocates in %d of %d runs", p, n, runs)
 				}
 			}
 		})

@@ -92,9 +92,10 @@ func text(t *testing.T, n int64) string {
 	return path
 }
 
-// small are the flags of a run of few milliseconds a step.
+// small are the flags of a run of few milliseconds a step, without --out where out is empty.
 func small(t *testing.T, out string, more ...string) []string {
-	return append([]string{
-		"train", "--preset", "llama-tiny", "--data", text(t, 40_000), "--batch", "2", "--seq", "32", "--memory", "96MiB", "--out", out, "--quiet",
-	}, more...)
+	if out != "" {
+		more = append([]string{"--out", out}, more...)
+	}
+	return append([]string{"train", "--preset", "llama-tiny", "--data", text(t, 40_000), "--batch", "2", "--seq", "32", "--memory", "96MiB", "--quiet"}, more...)
 }

@@ -217,7 +217,7 @@ func TestPlanNonsense(t *testing.T) {
 		{"plan llama-3.1-8b --hardware H100 --task train --context 5", codeUsage, "--context says nothing about --task train", "--task serve"},
 		{"plan llama-3.1-8b --hardware H100 --task serve --adapter lora", codeUsage, "--adapter says nothing about --task serve", "--task train"},
 		{"plan llama-3.1-8b --hardware RTX-4090 --output 5000", codeUsage, "--output 5000: a sequence has 4096 tokens; the nearest valid value is 4096", "--output 4096"},
-		{"plan llama-3.1-8b --hardware RTX-4090 --html=", codeUsage, "--html is empty", "leave --html out"},
+		{"plan llama-3.1-8b --hardware RTX-4090 --html=", codeUsage, "--html: the path is empty", "leave it out"},
 		{"plan llama-3.1-8b --hardware " + file("count.yaml", "{name: 8xFoo, like: H100}"), codeUsage, "begins with a count", "name: Foo"},
 		{"plan llama-3.1-8b --hardware " + file("taken.yaml", "{name: H100-SXM-80GB, like: RTX-4090}"), codeUsage, "it means H100-SXM5-80GB already", "name: MINE"},
 		{"plan llama-3.1-8b --hardware " + file("escape.yaml", `{name: "a\e[31m", like: RTX-4090}`), codeUsage, `\x1b`, "name: MINE"},
