@@ -10,8 +10,6 @@
 package compile
 
 import (
-	"unsafe"
-
 	"loadline/graph"
 	"loadline/mem"
 )
@@ -71,15 +69,6 @@ type Program struct {
 	Waits   float64             // modelled time of waiting for States of lower tiers, of Seconds
 	Saved   int64               // bytes of forward values alive when the backward half begins
 	Notes   []string            // what was chosen and what it gave up, for people
-}
-
-// HeapBytes is about what p takes of the Go heap, with what a device makes of it: a quarter more than its lists.
-func (p *Program) HeapBytes() int64 {
-	n := len(p.Instrs)*int(unsafe.Sizeof(Instr{})) + len(p.Buffers)*int(unsafe.Sizeof(Buffer{})) + len(p.Outputs)*int(unsafe.Sizeof(Output{}))
-	for i := range p.Instrs {
-		n += (len(p.Instrs[i].In) + len(p.Instrs[i].Out)) * int(unsafe.Sizeof(Operand{}))
-	}
-	return int64(n) * 5 / 4
 }
 
 // Persistent tells whether buffer b lives between runs.

@@ -12,13 +12,6 @@ import (
 	"loadline/tensor"
 )
 
-// RuntimeBytes is what the Go runtime is given: heap, stacks, code, and of that heapPrograms for programs. A job of many layers whose programs
-// take more is given as much more.
-const (
-	RuntimeBytes = 48 * mem.MiB
-	heapPrograms = 16 * mem.MiB
-)
-
 // FixedBytes is what a process holds throughout besides what the job itself reserves. The caller reserves it, of the first Job.Runtime; Compile plans for it.
 type FixedBytes struct {
 	Runtime mem.Bytes // of the Go runtime, on the host tier, where programs are small; RuntimeBytes as a rule
@@ -248,15 +241,6 @@ func (c *compiler) join(step *compile.Program) (*compile.Job, error) {
 	fixed.Add(mem.Host, mem.Staging, c.fixed.Tokens+batchBytes(c.o))
 	fixed.Add(mem.Device, mem.Workspace, c.dev.Scratch(programs))
 	return compile.NewJob(fixed, programs...)
-}
-
-// runtime is what the Go runtime is given with such programs.
-func (c *compiler) runtime(programs []*compile.Program) mem.Bytes {
-	var heap mem.Bytes
-	for _, p := range programs {
-		heap += mem.Bytes(p.HeapBytes())
-	}
-	return c.fixed.Runtime + max(0, heap-heapPrograms)
 }
 
 // limits are what the job may take.

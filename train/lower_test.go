@@ -173,11 +173,11 @@ func TestRuntime(t *testing.T) {
 	j.Seal()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	var said int64
+	var said mem.Bytes
 	for _, p := range j.Programs {
-		said += p.HeapBytes()
+		said += heapBytes(p)
 	}
-	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > said || 2*held < said {
+	if held := mem.Bytes(after.HeapAlloc - before.HeapAlloc); held > said || 2*held < said {
 		t.Errorf("programs hold %d bytes of heap, %d are said", held, said)
 	}
 	if j.Runtime != RuntimeBytes {
@@ -185,7 +185,7 @@ func TestRuntime(t *testing.T) {
 	}
 	c := &compiler{fixed: FixedBytes{Runtime: RuntimeBytes}}
 	many := slices.Repeat(j.Programs, 20)
-	if got, want := c.runtime(many), RuntimeBytes+20*mem.Bytes(said)-heapPrograms; got != want {
+	if got, want := c.runtime(many), RuntimeBytes+20*said-heapPrograms; got != want {
 		t.Errorf("twenty times as many: %v, want %v", got, want)
 	}
 	if got := j.Promise.Peak.ByPurpose()[mem.Runtime]; got != j.Runtime {
