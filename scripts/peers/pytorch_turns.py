@@ -21,9 +21,10 @@ MODES = ("eager", "compile")
 BATCH, SEQ, VOCAB = 4, 512, 8192
 TOKENS = BATCH * SEQ
 SHAPES = {"bench-20m": (384, 8, 1024), "bench-90m": (768, 12, 2048)}  # width, layers, feed-forward
-# What the step keeps: norms and the activation function are computed again, at some hundredths of its time, and the optimizer's state lies in
-# a file, from where updates bring it in piece by piece.
-FLAGS = ("--recompute", "norm,mlp.act", "--head-chunk", "512", "--offload", "optimizer")
+# What the step keeps: norms and the activation function are computed again, at some hundredths of its time. In the larger model the optimizer's
+# state, most of its memory, lies in a file, from where updates bring it in piece by piece.
+LEAN = ("--recompute", "norm,mlp.act", "--head-chunk", "512")
+FLAGS = {"bench-20m": LEAN, "bench-90m": (*LEAN, "--offload", "optimizer")}
 
 
 class Peer:
@@ -54,7 +55,7 @@ class Peer:
 
 
 def loadline(binary, preset, precision, threads, steps):
-    command = [binary, "bench", "train", "--preset", preset, "--precision", precision, "--threads", threads, "--steps", steps, "--json", "--quiet", *FLAGS]
+    command = [binary, "bench", "train", "--preset", preset, "--precision", precision, "--threads", threads, "--steps", steps, "--json", "--quiet", *FLAGS[preset]]
     d = json.loads(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout)
     return TOKENS / d["step_seconds"], d["rss_peak_bytes"]
 
@@ -118,7 +119,10 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
 
 def main():
     binary, peak, threads, turns, steps, presets = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:]
-    print(f"Medians of {turns} turns of {steps} steps (least to most); {threads} threads; tokens/s, MiB of peak RSS; loadline with {' '.join(FLAGS)}.\n")
+    print(f"Medians of {turns} turns of {steps} steps (least to most); {threads} threads; tokens/s, MiB of peak RSS.\n")
+    for preset in presets:
+        print(f"{preset}: loadline with {' '.join(FLAGS[preset])}")
+    print()
     print("| preset | precision | Loadline | eager | compiled | **speed ratio** | RSS | PyTorch's RSS | **RSS ratio** | without its import | ratio at the multiply-adds' peak |")
     print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for preset in presets:
