@@ -201,7 +201,7 @@ func TestCostSettings(t *testing.T) {
 	x, s := costRun{}, costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}
 	var err error
 	for range 2 {
-		err = errors.Join(err, x.add(&s, 1))
+		err = errors.Join(err, x.add(&s, 1, kernel.Best()))
 	}
 	r := x.result(&s, cost.Laptop2(), true)
 	var sum float64

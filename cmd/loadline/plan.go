@@ -63,7 +63,7 @@ plan score and plan check hold the planner against measurements and logs.`,
 				if err := t.takeModel(args); err != nil {
 					return err
 				}
-				if err := a.measureHardware(h, both.list, t.machine); err != nil {
+				if err := a.measureHardware(h, both.list, t.machine, t.kernels); err != nil {
 					return err
 				}
 				if x.serve != "" {
