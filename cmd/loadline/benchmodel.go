@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -157,6 +156,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	defer profile.discard()
 	a.notes(m, job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
@@ -237,20 +237,8 @@ func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benc
 	return nil
 }
 
-// openProfile opens what --cpuprofile names, before the work; nil without it.
-func openProfile(path string) (*os.File, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := openStream(path, os.O_TRUNC)
-	if err != nil {
-		return nil, unopened("--cpuprofile", err)
-	}
-	return f, nil
-}
-
-// profiled calls f, writes a CPU profile of it to a file and closes that; no file takes none.
-func profiled(file *os.File, f func() error) (err error) {
+// profiled calls f and writes a CPU profile of it to a file; no file takes none.
+func profiled(file *profileFile, f func() error) (err error) {
 	if file == nil {
 		return f()
 	}
@@ -258,19 +246,25 @@ func profiled(file *os.File, f func() error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	return f()
+	if err := f(); err != nil {
+		return errors.Join(err, stop(false))
+	}
+	return stop(true)
 }
 
-// startProfile begins a CPU profile, which stop ends; it closes the file and tells what of the profile got lost, which pprof does not.
-func startProfile(file *os.File) (stop func() error, err error) {
+// startProfile begins a CPU profile, which stop ends; it tells what of the profile got lost, which pprof does not, and leaves none that is not to be kept.
+func startProfile(file *profileFile) (stop func(keep bool) error, err error) {
 	w := &checked{w: file}
 	if err := pprof.StartCPUProfile(w); err != nil {
-		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.Close()))
+		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.abort()))
 	}
-	return func() error {
+	return func(keep bool) error {
 		pprof.StopCPUProfile()
-		if err := errors.Join(w.failed, file.Close()); err != nil {
+		end := file.abort
+		if keep && w.failed == nil {
+			end = file.commit
+		}
+		if err := errors.Join(w.failed, end()); err != nil {
 			return fmt.Errorf("--cpuprofile: %w", err)
 		}
 		return nil

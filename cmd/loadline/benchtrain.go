@@ -91,6 +91,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if err != nil {
 		return err
 	}
+	defer profile.discard()
 	job.Seal()
 	settle(job.Runtime)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
@@ -114,7 +115,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 }
 
 // benchSteps runs two steps and then those that count.
-func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile *os.File) (_ *benchTrainDocument, err error) {
+func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile *profileFile) (_ *benchTrainDocument, err error) {
 	limits := mem.Limits{Memory: r.Options.Memory}
 	limits.Tier[mem.Device], limits.Tier[mem.Disk] = r.Options.DeviceMemory, r.TierBytes
 	ledger := mem.NewLedger(limits)
@@ -154,7 +155,7 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 const benchWarm = 2
 
 // timeSteps is the wall time of n steps; held tells of the memory for the progress.
-func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File, held func() string) (seconds []float64, failed error) {
+func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *profileFile, held func() string) (seconds []float64, failed error) {
 	bar := a.newProgress("step", int64(n), 0)
 	defer bar.close()
 	for i := range n + benchWarm {
@@ -166,7 +167,7 @@ func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *o
 			if err != nil {
 				return nil, err
 			}
-			defer func() { failed = errors.Join(failed, stop()) }()
+			defer func() { failed = errors.Join(failed, stop(failed == nil)) }()
 		}
 		s, err := t.Step()
 		if err != nil {

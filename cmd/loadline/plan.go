@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/compile"
-	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/train"
 )
@@ -171,7 +170,7 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 		}
 	}
 	if program != "" {
-		if err := regular.WriteFile(program, []byte(job.Step.Text())); err != nil {
+		if err := replaceFile(program, []byte(job.Step.Text())); err != nil {
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}

@@ -83,7 +83,7 @@ Every step is compiled into a program whose peak memory is known before it runs,
 			return err
 		}
 		var err error
-		a.log, err = openEvents(a.events)
+		a.log, err = openEvents(a.events, strings.TrimPrefix(c.CommandPath(), "loadline "))
 		return err
 	}
 	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.chatCommand(), a.evalCommand(), a.benchCommand(), a.inspectCommand(), a.tokenizeCommand(), a.pullCommand(), a.convertCommand(), a.demoCommand())

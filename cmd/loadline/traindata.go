@@ -15,7 +15,6 @@ import (
 	"loadline/data"
 	"loadline/data/corpus"
 	"loadline/internal/regular"
-	"loadline/internal/whole"
 	"loadline/model/convert"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
@@ -261,26 +260,6 @@ func (r *trainRun) longEnough() error {
 		}
 	}
 	return nil
-}
-
-// wholeFile makes a file of what write writes, under its name only when it is whole.
-func wholeFile(path string, write func(io.Writer) error) error {
-	w, err := whole.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := write(w); err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return whole.Commit(w)
-}
-
-// bytesOf writes body.
-func bytesOf(body []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(body)
-		return err
-	}
 }
 
 // files are what a checkpoint has beside the run's weights: copies of the tokenizer and of what goes with it, which prepare left in Out.
