@@ -231,7 +231,7 @@ func tried(refuse func(format string, args ...any) error, flag, dir string, dire
 		var f *os.File
 		if f, err = os.CreateTemp(dir, name); err == nil {
 			made = f.Name()
-			_, err = f.Write(make([]byte, os.Getpagesize()))
+			_, err = f.Write(make([]byte, 4<<10))
 			err = errors.Join(err, f.Close())
 		}
 	}
