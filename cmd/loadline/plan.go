@@ -140,6 +140,8 @@ type planDocument struct {
 	Least   []leastEntry `json:"least"`
 	Largest []leastLine  `json:"largest"` // of the run as asked for, largest first
 	Nearest string       `json:"nearest"` // flags of the nearest setting that fits; empty where the run fits
+
+	NearestPeak mem.Bytes `json:"nearest_peak_bytes"` // what that takes
 }
 
 // leastLine is a line of a plan.
