@@ -36,6 +36,9 @@ func TestProbeProcess(t *testing.T) {
 	if r.code != codeDone {
 		t.Fatalf("got exit code %d: %s", r.code, r.err)
 	}
+	if !strings.Contains(r.err, "  measuring this machine  ETA 0s\n") {
+		t.Errorf("got %q, want how far it is", r.err)
+	}
 	var m cost.Machine
 	if err := json.Unmarshal([]byte(r.out), &m); err != nil {
 		t.Fatalf("%v in %s", err, r.out)
