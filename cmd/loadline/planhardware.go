@@ -330,13 +330,13 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	if err := a.log.write("plan", event); err != nil {
 		return err
 	}
-	if a.json {
-		err = a.document(d)
-	}
 	if !answer.Fits {
-		return errors.Join(tooSmall(answer), err)
+		return a.refusal(tooSmall(answer), d)
 	}
-	return err
+	if a.json {
+		return a.document(d)
+	}
+	return nil
 }
 
 // tooSmall is the error of an answer that does not fit: what is short, and what would do.

@@ -111,10 +111,13 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}
-	if a.json {
-		return errors.Join(failure, a.document(d))
+	if failure != nil {
+		return a.refusal(failure, d)
 	}
-	return failure
+	if a.json {
+		return a.document(d)
+	}
+	return nil
 }
 
 // servingEntry describes an engine.

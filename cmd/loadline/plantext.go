@@ -128,7 +128,7 @@ func (a *app) refuse(r *trainRun, err error) error {
 		return errors.Join(err, failed)
 	}
 	d.Plans[0].OOMChance, d.Nearest, d.NearestPeak = 1, nearest, peak
-	return errors.Join(err, a.document(d))
+	return a.refusal(err, d)
 }
 
 // unbounded is the job of a run that does not fit, at the least that it needs.
