@@ -31,7 +31,8 @@ type DoesNotFitError struct {
 	NearestPeak    mem.Bytes
 	Higher         string // with which limit the run fits under one of the policies, in flags; empty if none was found
 
-	c *compiler // that complete asks; nil when it has
+	varies bool      // what Nearest takes is the least: the loss head may hold more
+	c      *compiler // that complete asks; nil when it has
 }
 
 // Error returns one line: what went wrong.
@@ -63,7 +64,11 @@ func (e *DoesNotFitError) Advice() string {
 	case e.Higher:
 		return "use " + e.Higher + " (" + s + ")"
 	default:
-		nearest := fmt.Sprintf("use %s, which takes %v", e.Nearest, e.NearestPeak)
+		takes := "takes"
+		if e.varies {
+			takes = "takes at least"
+		}
+		nearest := fmt.Sprintf("use %s, which %s %v", e.Nearest, takes, e.NearestPeak)
 		if e.Higher != "" {
 			nearest += ", or " + e.Higher
 		}
@@ -138,7 +143,7 @@ func (c *compiler) leastStep(r compile.Recompute) (*compile.Program, error) {
 }
 
 // doesNotFit describes why a job is refused; what would fit, complete finds.
-func (c *compiler) doesNotFit(j *compile.Job) error {
+func (c *compiler) doesNotFit(j *compile.Job) *DoesNotFitError {
 	peak := j.Plan().Peak
 	limits := c.limits()
 	_, bound := limits.Allows(peak)

@@ -119,7 +119,9 @@ func compileRun(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 		if j, err = c.join(p); err != nil {
 			return nil, err
 		}
-		return nil, c.doesNotFit(j)
+		no := c.doesNotFit(j)
+		no.varies = auto
+		return nil, no
 	}
 	job := c.job(j, c)
 	if auto {

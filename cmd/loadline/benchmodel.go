@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"loadline/device"
 	"loadline/device/cpu"
@@ -37,6 +38,10 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntSliceVarP(&b.prompt, "n-prompt", "p", []int{512}, "lengths of prompts, with commas between; 0 is none")
 	f.IntSliceVarP(&b.generate, "n-gen", "n", []int{128}, "numbers of generated tokens, with commas between; 0 is none")
 	f.IntSliceVarP(&b.depth, "depth", "d", []int{0}, "tokens that come before what is measured, with commas between")
+	for _, name := range []string{"n-prompt", "n-gen", "depth"} {
+		x := f.Lookup(name)
+		x.Value = lastList{x.Value, x.Value.(pflag.SliceValue)}
+	}
 	f.IntVarP(&b.repeat, "repeat", "r", 5, "`N` measurements of each")
 	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
