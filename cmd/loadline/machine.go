@@ -156,9 +156,9 @@ func (a *app) serveProbe(text string) int {
 		a.quiet = o.Quiet
 		show := func(done, all int, took time.Duration) {
 			if bar == nil {
-				bar = a.newProgress("model", int64(all), 0)
+				bar = a.newProgress("measuring this machine", int64(all), 0)
 			}
-			bar.set(int64(done), took, "measuring this machine", "")
+			bar.set(int64(done), took, "", "")
 		}
 		m, err = probe.Measure(dev, probe.Options{Name: o.Name, Dir: o.Dir, Memory: o.Memory, Time: probeTime, Progress: show})
 		if bar != nil {

@@ -36,7 +36,7 @@ func TestProbeProcess(t *testing.T) {
 	if r.code != codeDone {
 		t.Fatalf("got exit code %d: %s", r.code, r.err)
 	}
-	if !strings.Contains(r.err, "  measuring this machine  ETA 0s\n") {
+	if last := lastLines(r.err, 1); !strings.HasPrefix(last, "measuring this machine ") || !strings.HasSuffix(last, "  ETA 0s") {
 		t.Errorf("got %q, want how far it is", r.err)
 	}
 	var m cost.Machine
