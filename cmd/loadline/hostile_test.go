@@ -210,8 +210,10 @@ func TestInterruptedTwice(t *testing.T) {
 	for _, ranks := range []string{"1", "2"} {
 		out := filepath.Join(t.TempDir(), "run")
 		r := start(t, small(t, out, "--accumulate", "1000000", "--ranks", ranks, "--json")...)
-		if !r.events.Scan() { // start
-			t.Fatalf("no event: %s", r.err.String())
+		for range 2 { // begin, start
+			if !r.events.Scan() {
+				t.Fatalf("no event: %s", r.err.String())
+			}
 		}
 		kids := children(t, r.Process.Pid)
 		for range 2 {
