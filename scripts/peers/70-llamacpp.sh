@@ -20,3 +20,5 @@ if [[ $(cat "$venv/packages" 2>/dev/null) != "$packages" ]]; then
 	echo "$packages" >"$venv/packages"
 fi
 "$venv/bin/python" "$root/e2e/testdata/smollm2/generate.py" $check "$model" "$bin" "$root/data/corpus/shakespeare.txt.gz"
+# shellcheck disable=SC2086 # none or one
+"$venv/bin/python" "$root/e2e/testdata/smollm2/determined.py" $check "$model" "$bin"
