@@ -14,7 +14,8 @@ implementation could be asked to give. Which prompts these are is decided by thi
  2. A prompt passes if its greedy 64 tokens (past the end of the text too) are the same in all of VARIANTS. Each sees only what those before it left.
  3. The first 20 that pass, in the pool's order, are taken.
 
-determined.json has these, tokens and gaps of the first variant, and `left`, how many prompts of the pool each variant left.
+determined.json has these, tokens and gaps of the first variant, and `left`, how many prompts each variant left of `pool`, those of the pool that were
+looked at: it is taken part by part until 20 have passed.
 
 llama.cpp gives other bits on other CPUs: --check runs the variants that this one can on the prompts taken, and wants the same tokens up to a place
 where two logits nearly tie.
@@ -30,6 +31,7 @@ import tempfile
 import generate
 
 COUNT = 20
+PART = 48
 
 # The name, the folder in BIN, what greedy is told, and whether weights are widened to float32 first. plain and repacked are different kernels; half is
 # llama.cpp's default, keys and values in f16 and attention fused as it sees fit; narrow has them in q8_0; single takes prompts token by token.
@@ -51,25 +53,30 @@ def pool():
     return [generate.chat(row["chat"]) if "chat" in row else row["prompt"] for row in json.loads(generate.read("pool.json"))]
 
 
-def run(binaries, model, kernels, prompts):
-    """What greedy prints of each prompt, four lists of numbers: one process with one thread a core."""
+def run(binaries, model, kernels, prompts, hoped=()):
+    """What greedy prints of each prompt, four lists of numbers, up to where it leaves a row hoped for: one process with one thread a core."""
 
-    def some(part):
-        command = [os.path.join(binaries, "greedy"), model, str(generate.TOKENS), "1", kernels]
-        stdin = b"\0".join(p.encode() for p in part)
-        lines = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+    def some(k):
+        part = prompts[k::n]
+        with tempfile.NamedTemporaryFile("w") as f:
+            for row in hoped[k::n]:
+                f.write(" ".join(map(str, row["tokens"])) + "\n" + " ".join(map(str, row["seconds"])) + "\n")
+            f.flush()
+            how = [kernels + ",alike", f.name] if hoped else [kernels]
+            command = [os.path.join(binaries, "greedy"), model, str(generate.TOKENS), "1", *how]
+            stdin = b"\0".join(p.encode() for p in part)
+            lines = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
         if len(lines) != 4 * len(part):
             sys.exit(f"greedy: got {len(lines)} lines, want {4 * len(part)}")
         numbers = [[float(x) if k % 4 == 3 else int(x) for x in line.split()] for k, line in enumerate(lines)]
         return [numbers[k : k + 4] for k in range(0, len(lines), 4)]
 
-    n = os.cpu_count()
-    parts = [prompts[k::n] for k in range(n) if prompts[k::n]]
+    n = min(os.cpu_count(), len(prompts))
     out = [None] * len(prompts)
     with concurrent.futures.ThreadPoolExecutor(n) as threads:
-        for k, rows in enumerate(threads.map(some, parts)):
-            out[k::n] = rows
-    return out
+        for k, some_rows in enumerate(threads.map(some, range(n))):
+            out[k::n] = some_rows
+    return rows(prompts, out)
 
 
 def rows(prompts, answers):
@@ -77,17 +84,30 @@ def rows(prompts, answers):
     return [dict(zip(keys, (p, *a), strict=True)) for p, a in zip(prompts, answers, strict=True)]
 
 
+def variant(v, model, binaries, wide, prompts, hoped=()):
+    _, folder, kernels, widened = v
+    return run(os.path.join(binaries, folder), wide if widened else model, kernels, prompts, hoped)
+
+
 def choose(model, binaries, wide):
-    """determined.json."""
-    prompts = pool()
-    taken, left = None, []
-    for name, folder, kernels, widened in VARIANTS:
-        got = rows(prompts, run(os.path.join(binaries, folder), wide if widened else model, kernels, prompts))
-        taken = [t for t, g in zip(taken, got, strict=True) if t["tokens"] == g["tokens"]] if taken else got
-        prompts = [t["prompt"] for t in taken]
-        left.append({"variant": name, "prompts": len(taken)})
-        print(f"{len(taken):4} left by: {name}", flush=True)
-    return {"pool": len(pool()), "left": left, "continuations": taken[:COUNT]}
+    """determined.json. The pool is taken part by part, until enough have passed: what comes behind decides nothing."""
+    prompts, seen, taken, left = pool(), 0, [], [0] * len(VARIANTS)
+    while seen < len(prompts) and len(taken) < COUNT:
+        part = prompts[seen : seen + PART]
+        seen += len(part)
+        rest = variant(VARIANTS[0], model, binaries, wide, part)
+        left[0] += len(rest)
+        for k, v in enumerate(VARIANTS[1:], 1):
+            got = variant(v, model, binaries, wide, [r["prompt"] for r in rest], rest) if rest else []
+            rest = [r for r, g in zip(rest, got, strict=True) if r["tokens"] == g["tokens"]]
+            left[k] += len(rest)
+            print(f"{left[k]:4} of {seen} left by: {v[0]}", flush=True)
+        taken += rest
+    return {
+        "pool": seen,
+        "left": [{"variant": v[0], "prompts": n} for v, n in zip(VARIANTS, left, strict=True)],
+        "continuations": taken[:COUNT],
+    }
 
 
 def write(chosen):
@@ -106,11 +126,12 @@ def check(model, binaries, wide):
         bad = True
     with open("/proc/cpuinfo", encoding="ascii") as f:
         avx2 = " avx2 " in f.read()
-    for name, folder, kernels, widened in VARIANTS:
+    for v in VARIANTS:
+        name, folder = v[:2]
         if folder == "kernels/haswell" and not avx2:
             print(f"not here: {name}")
             continue
-        got = rows(prompts, run(os.path.join(binaries, folder), wide if widened else model, kernels, prompts))
+        got = variant(v, model, binaries, wide, prompts)
         found = list(generate.differences(got, want))
         for line, worse in found:
             print(line)

@@ -1,6 +1,6 @@
 // Continues prompts greedily with llama.cpp and tells how near each choice was.
 //
-//	greedy MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single] [FORCED] <PROMPTS
+//	greedy MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single][,alike] [FORCED] <PROMPTS
 //
 // PROMPTS are separated by zero bytes. Keys and values are f32, and attention is not fused, which would round some of them: nothing is narrower than the
 // weights make it. plain leaves weights as the file has them, which chooses other kernels than repacked. half keeps keys and values in f16 and leaves attention
@@ -9,7 +9,8 @@
 // logit was less.
 //
 // FORCED is a file with two lines of TOKENS tokens for each prompt: those that are taken in the place of the likeliest ones, and others. Then the fourth
-// line is by how much the others' logits are less than theirs.
+// line is by how much the others' logits are less than theirs. With alike they are what is hoped for, not forced: a prompt ends behind the first that is
+// another.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -55,17 +56,18 @@ static std::vector<llama_token> read(std::istream & in, int n) {
 
 int main(int argc, char ** argv) {
     if (argc < 5) {
-        fail("want MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single] [FORCED]");
+        fail("want MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single][,alike] [FORCED]");
     }
     std::set<std::string> how;
     std::istringstream    words(argv[4]);
     for (std::string word; std::getline(words, word, ',');) {
         how.insert(word);
     }
+    const bool alike = how.count("alike") > 0;
+    const bool force = argc > 5 && !alike;
     const int     want    = atoi(argv[2]);
     const int     threads = atoi(argv[3]);
-    const bool    force   = argc > 5;
-    std::ifstream given(force ? argv[5] : "/dev/null");
+    std::ifstream given(argc > 5 ? argv[5] : "/dev/null");
 
     llama_log_set(quiet, nullptr);
     ggml_backend_load_all();
@@ -110,7 +112,7 @@ int main(int argc, char ** argv) {
 
         std::vector<llama_token> tokens, seconds, forced, others;
         std::vector<float>       gaps;
-        if (force) {
+        if (argc > 5) {
             forced = read(given, want);
             others = read(given, want);
         }
@@ -142,6 +144,9 @@ int main(int argc, char ** argv) {
             seconds.push_back(second);
             next = force ? forced[i] : best;
             gaps.push_back(logits[next] - logits[force ? others[i] : second]);
+            if (alike && best != forced[i]) {
+                break;
+            }
             batch = llama_batch_get_one(&next, 1);
         }
         print("%d", prompt);
