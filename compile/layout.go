@@ -223,6 +223,7 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool, least, most int6
 	span := func(i int32) float64 { return float64(bs[i].Last - bs[i].First + 1) }
 	keys := []func(i int32) float64{span, func(i int32) float64 { return float64(bs[i].Bytes) }, func(i int32) float64 { return float64(bs[i].Bytes) * span(i) }}
 	weight := make([]float64, len(bs)) //mem:ok planning runs before arenas are touched
+	s := newSkyline(w.p, ids, w.offset)
 	rng := uint64(len(ids))
 	tries := restarts
 	slacks := []int64{0, 4, 10, 18} // thousandths
@@ -244,8 +245,7 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool, least, most int6
 					weight[i] *= 0.3 + float64(rng>>40)/(1<<24)
 				}
 			}
-			s := &skyline{p: w.p, capacity: bound + bound*slack/1000, offset: w.offset, weight: weight, branch: 1 + 7*(k/3%2)}
-			if s.search(ids) {
+			if s.search(bound+bound*slack/1000, weight, 1+7*(k/3%2)) {
 				var size int64
 				for _, i := range ids {
 					size = max(size, w.offset[i]+bs[i].Bytes)
