@@ -8,6 +8,7 @@ import (
 
 // openSet is the buffers that a skyline has still to place, each with the offset that it would get. In order, lower offsets come first, then heavier buffers.
 // What was seen to leave no room is hindered, and walks leave it out, until something is placed that it meets in time: nothing else can change that.
+// It lies below the top of whatever is placed later, since walks end at the lowest of tops, and those only rise: so it is raised then.
 //
 // It is a tree: node k has the nodes 2k and 2k+1 below it, and leaves are buffers in order of their first instructions, so what a placed buffer
 // meets in time is mostly whole nodes. A node all of whose buffers are raised to one offset says so and leaves the nodes below as they are until
@@ -33,7 +34,6 @@ type openBuffer struct {
 // openNode is what is known of the open leaves of a node.
 type openNode struct {
 	begin, heaviest    int32 // leaves: the first in order that is not hindered, and of all; −1 if there is none
-	hindered           int32
 	firstMin, firstMax int32 // of first instructions
 	lastMin, lastMax   int32 // of last ones
 	raised             bool  // all offsets are high and none is hindered, which the nodes below do not know yet
@@ -122,7 +122,6 @@ func (o *openSet) pull(k int32) {
 	if o.leaf[y.heaviest].order < o.leaf[x.heaviest].order {
 		z.heaviest = y.heaviest
 	}
-	z.hindered = x.hindered + y.hindered
 	z.firstMin, z.firstMax = min(x.firstMin, y.firstMin), max(x.firstMax, y.firstMax)
 	z.lastMin, z.lastMax = min(x.lastMin, y.lastMin), max(x.lastMax, y.lastMax)
 	z.low, z.high = min(x.low, y.low), max(x.high, y.high)
@@ -133,7 +132,7 @@ func (o *openSet) pull(k int32) {
 // lift raises all of node k to offset at, which is as high as any of them or higher, and none is hindered any more.
 func (o *openSet) lift(k int32, at int64) {
 	if x := &o.node[k]; x.heaviest >= 0 {
-		x.begin, x.at, x.hindered = x.heaviest, at, 0
+		x.begin, x.at = x.heaviest, at
 		x.low, x.high, x.topMin, x.raised = at, at, at+x.bytesMin, true
 	}
 }
@@ -152,15 +151,11 @@ func (o *openSet) raise(first, last int32, at int64) { o.raiseIn(1, first, last,
 
 func (o *openSet) raiseIn(k, first, last int32, at int64) {
 	x := &o.node[k]
-	if x.firstMin > last || x.lastMax < first || x.low >= at && x.hindered == 0 {
+	if x.firstMin > last || x.lastMax < first || x.low >= at {
 		return
 	}
-	switch inside := x.firstMax <= last && x.lastMin >= first; {
-	case inside && x.high <= at:
+	if x.firstMax <= last && x.lastMin >= first && x.high <= at {
 		o.lift(k, at)
-		return
-	case k >= o.base: // higher and hindered
-		x.begin, x.at, x.hindered = x.heaviest, x.high, 0
 		return
 	}
 	o.push(k)
@@ -176,7 +171,7 @@ func (o *openSet) hinder(k int32) {
 	}
 	n := o.base + k
 	x := &o.node[n]
-	x.begin, x.at, x.hindered = -1, math.MaxInt64, 1
+	x.begin, x.at = -1, math.MaxInt64
 	for n /= 2; n > 0; n /= 2 {
 		o.pull(n)
 	}
