@@ -166,21 +166,24 @@ func (b *Builder) AttentionWithSinks(q, k, v, sinks Value, p Paging, s Attention
 	return b.Apply(Attention{s}, in...)[0]
 }
 
-// StandardAttention appends the same function with scores and probabilities held as values (N,H,Context).
+// StandardAttention appends the same function with probabilities held as a value (N,H,Context), and scores too where they have a softcap.
 func (b *Builder) StandardAttention(q, k, v Value, p Paging, s AttentionSpec) Value {
 	return b.StandardAttentionWithSinks(q, k, v, None, p, s)
 }
 
-// StandardAttentionWithSinks appends AttentionWithSinks with scores and probabilities held as values.
+// StandardAttentionWithSinks appends AttentionWithSinks as StandardAttention does.
 func (b *Builder) StandardAttentionWithSinks(q, k, v, sinks Value, p Paging, s AttentionSpec) Value {
-	sc := b.one(Scores{s}, q, k, p.Table, p.Seq, p.Pos)
-	if s.Softcap != 0 {
-		sc = b.SoftCap(sc, s.Softcap)
+	given := func(in ...Value) []Value {
+		if sinks != None {
+			in = append(in, sinks)
+		}
+		return in
 	}
-	in := []Value{sc}
-	if sinks != None {
-		in = append(in, sinks)
+	var pr Value
+	if s.Softcap == 0 {
+		pr = b.one(AttentionProbs{s}, given(q, k, p.Table, p.Seq, p.Pos)...)
+	} else {
+		pr = b.one(Softmax{}, given(b.SoftCap(b.one(Scores{s}, q, k, p.Table, p.Seq, p.Pos), s.Softcap))...)
 	}
-	pr := b.one(Softmax{}, in...)
 	return b.one(Mix{s}, pr, v, p.Table, p.Seq, p.Pos)
 }

@@ -36,13 +36,16 @@ func (o ScoresDQ) FLOPs(b Bounds, _, out []Type) float64 { return o.flops(b, out
 func (o ScoresDK) FLOPs(b Bounds, in, _ []Type) float64  { return o.flops(b, in[1]) }
 
 // Gradient reads q and k.
-func (o Scores) Gradient(w *Backprop) {
-	in, ds := w.Node.In, w.Dout(0)
+func (o Scores) Gradient(w *Backprop) { o.keys(w, w.Dout(0)) }
+
+// keys adds the gradients for q and k, operands 0 and 1, of scores whose gradient is ds.
+func (s AttentionSpec) keys(w *Backprop, ds Value) {
+	in := w.Node.In
 	if w.Needs(0) {
-		w.Add(0, w.one(ScoresDQ{o.AttentionSpec}, ds, in[1], in[2], in[3], in[4]))
+		w.Add(0, w.one(ScoresDQ{s}, ds, in[1], in[2], in[3], in[4]))
 	}
 	if w.Needs(1) {
 		slots := w.G.Values[in[1]].Type.Shape.Dims[0]
-		w.Add(1, w.one(ScoresDK{o.AttentionSpec, slots}, ds, in[0], in[2], in[3], in[4]))
+		w.Add(1, w.one(ScoresDK{s, slots}, ds, in[0], in[2], in[3], in[4]))
 	}
 }

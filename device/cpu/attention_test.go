@@ -158,11 +158,18 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 			}
 			dq := b.Apply(graph.ScoresDQ{AttentionSpec: p.spec}, ds, k, pg.Table, pg.Seq, pg.Pos)[0]
 			dk := b.Apply(graph.ScoresDK{AttentionSpec: p.spec, Slots: graph.D(p.slots)}, ds, q, pg.Table, pg.Seq, pg.Pos)[0]
-			for i, v := range []graph.Value{o[0], o[1], g[0], g[1], g[2], mix, dq, dk, dv} {
+			all := []graph.Value{o[0], o[1], g[0], g[1], g[2], mix, dq, dk, dv}
+			if c.softcap == 0 {
+				all = append(all, b.StandardAttention(q, k, v, pg, p.spec))
+			}
+			for i, v := range all {
 				b.Output(fmt.Sprint("out", i), v)
 			}
 		}
 		lens := []int{n * w, n * 4, n * w, p.slots * kw, p.slots * kw, n * w, n * w, p.slots * kw, p.slots * kw}
+		if c.softcap == 0 {
+			lens = append(lens, n*w)
+		}
 		data := map[string][]byte{"table": ints(p.table...), "seq": ints(p.seq...), "pos": ints(p.at...)}
 		if c.softcap > 0 {
 			data["sinks"] = floats(0.5, -30, 2, 6)
@@ -204,6 +211,39 @@ func TestAttentionOverManyBlocks(t *testing.T) {
 				}
 			}
 			before[set] = got
+		}
+	}
+}
+
+// TestProbsOfALongContext compares with float64 where not all keys of a tile stay packed: rows see more than 4096 positions, or the last 4200 of them.
+func TestProbsOfALongContext(t *testing.T) {
+	const first, n = 4400, 150
+	for _, window := range []int{0, 4200, 300} {
+		rng := rand.New(rand.NewPCG(3, uint64(window)))
+		s := graph.AttentionSpec{Heads: 2, KVHeads: 1, HeadDim: 8, Block: first + n, Context: first + n, Window: window}
+		build := func(b *graph.Builder) {
+			pg := graph.Paging{Table: b.Input("table", graph.I(graph.D(1), graph.D(1))), Seq: b.Input("seq", graph.I(graph.R(1))), Pos: b.Input("pos", graph.I(graph.R(1)))}
+			q, k := b.Input("q", graph.F(graph.R(1), graph.D(16))), b.Input("k", graph.F(graph.D(s.Context), graph.D(8)))
+			b.Output("out", b.Apply(graph.AttentionProbs{AttentionSpec: s}, q, k, pg.Table, pg.Seq, pg.Pos)[0])
+		}
+		var pos []int32
+		for i := range n {
+			pos = append(pos, int32(first+i))
+		}
+		data := map[string][]byte{"table": ints(0), "seq": ints(make([]int32, n)...), "pos": ints(pos...), "q": normal(rng, n*16), "k": normal(rng, s.Context*8)}
+		results := func(d device.Device) []byte {
+			b := newBench(t, d, graph.Bounds{Rows: n}, build)
+			for name, p := range data {
+				b.write(name, p)
+			}
+			b.run(n)
+			return b.read("out", 4*n*2*s.Context)
+		}
+		want := results(ref.New(ref.F64))
+		for name, d := range devices() {
+			if e := worst(results(d), want); !(e < 3e-6) { // sums of 4550 exponentials, in doubles
+				t.Errorf("window %d on %s: off by %g of the largest", window, name, e)
+			}
 		}
 	}
 }

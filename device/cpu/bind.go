@@ -281,6 +281,8 @@ func (b *binder) op() step {
 		return bindRouter(b, o)
 	case graph.RouterGrad:
 		return bindRouterGrad(b, o)
+	case graph.AttentionProbs:
+		return bindAttentionProbs(b, o)
 	case graph.Scores:
 		return bindScores(b, o)
 	case graph.ScoresDQ:
@@ -357,6 +359,8 @@ func opNeeds(in *compile.Instr, b graph.Bounds) (worker, tiles int64) {
 		return attentionNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.AttentionGrad:
 		return attentionGradNeeds(in, o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
+	case graph.AttentionProbs:
+		return probsNeeds(o.AttentionSpec, lead(in.In[0])), tileNeeds(lead(in.In[0]))
 	case graph.Scores:
 		return pagedNeeds(in, o.AttentionSpec), tileNeeds(lead(in.In[0]))
 	case graph.ScoresDQ:

@@ -32,8 +32,7 @@ func bindSoftmax(b *binder) step {
 			n := s.unmasked(row)
 			top, sum := s.set.Softmax(row[:n])
 			if sinks != nil { // one more element, which is left out
-				sink := sinks[r%len(sinks)]
-				s.set.Scale(row[:n], float32(1/(1+math.Exp(float64(sink)-float64(top)-float64(sum)))), row[:n])
+				s.set.Scale(row[:n], besideSink(sinks[r%len(sinks)], top, sum), row[:n])
 			}
 			clear(row[n:])
 			out.store(s, r*d, (r+1)*d, row)

@@ -163,6 +163,14 @@ var attentionCases = []opCase{
 			r.check(d[i], p.gradients(r))
 		}
 	}},
+	{name: "attention_probs", lengths: headDims, build: func(r *rig, n int) {
+		p := r.paged(n)
+		k := p.keys(r, "k")
+		in := []graph.Value{p.queries(r, "q"), k, p.pages.Table, p.pages.Seq, p.pages.Pos}
+		r.check(r.Apply(graph.AttentionProbs{AttentionSpec: p.AttentionSpec}, in...)[0], p.probabilities(0))
+		sinks := r.f32("sinks", []float64{0.5, -40, 3, 300}, graph.D(p.Heads))
+		r.check(r.Apply(graph.AttentionProbs{AttentionSpec: p.AttentionSpec}, append(in, sinks)...)[0], p.probabilities(0))
+	}},
 	{name: "scores", lengths: headDims, build: func(r *rig, n int) {
 		p := r.paged(n)
 		k := p.keys(r, "k")

@@ -155,9 +155,12 @@ func (r *rig) longAttention(block, rows, window int) {
 	kv := []graph.Dim{graph.D(seqs * context), graph.D(g * k)}
 	pg := graph.Paging{Table: r.i("table", table, graph.D(seqs), graph.D(width)), Seq: r.i("seq", seq, graph.R(1)), Pos: r.i("pos", pos, graph.R(1))}
 	s := graph.AttentionSpec{Heads: 2 * g, KVHeads: g, HeadDim: k, Block: block, Context: context, Window: window}
-	o := r.Apply(graph.Attention{AttentionSpec: s}, r.f("q", q, graph.R(1), graph.D(2*g*k)), r.f("k", place(keys, table), kv...), r.f("v", place(values, table), kv...), pg.Table, pg.Seq, pg.Pos)
+	x, ks, vs := r.f("q", q, graph.R(1), graph.D(2*g*k)), r.f("k", place(keys, table), kv...), r.f("v", place(values, table), kv...)
+	o := r.Apply(graph.Attention{AttentionSpec: s}, x, ks, vs, pg.Table, pg.Seq, pg.Pos)
 	r.check(o[0], exact)
 	r.check(o[1], exact)
+	r.check(r.Apply(graph.AttentionProbs{AttentionSpec: s}, x, ks, pg.Table, pg.Seq, pg.Pos)[0], exact)
+	r.check(r.StandardAttention(x, ks, vs, pg, s), exact)
 }
 
 func testBlocks(t *testing.T, half dtype.Type, d device.Device) {

@@ -40,6 +40,8 @@ func kernelOf[T real](op graph.Op, ranks int) (kernel[T], error) {
 		return with(o.AttentionSpec, attention[T])
 	case graph.AttentionGrad:
 		return with(o.AttentionSpec, attentionGrad[T])
+	case graph.AttentionProbs:
+		return with(o.AttentionSpec, attentionProbs[T])
 	case graph.Scores:
 		return with(o.AttentionSpec, scores[T])
 	case graph.ScoresDQ:
