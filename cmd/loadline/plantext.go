@@ -102,6 +102,8 @@ func (a *app) refuse(r *trainRun, err error) error {
 		nearest string
 		failed  error
 	)
+	done := a.planning(&r.Options)
+	defer done()
 	switch {
 	case errors.As(err, &no):
 		least, nearest = no.Least, no.Nearest
@@ -115,6 +117,7 @@ func (a *app) refuse(r *trainRun, err error) error {
 	if failed != nil {
 		return err // it says the numbers itself
 	}
+	done()
 	w := a.text()
 	r.printHead(w)
 	printPeak(w, job.Promise)
@@ -122,7 +125,9 @@ func (a *app) refuse(r *trainRun, err error) error {
 	if !a.json {
 		return err
 	}
+	done = a.planning(&r.Options)
 	d, failed := r.document(job, least)
+	done()
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
