@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"loadline/data/jsonl"
@@ -61,6 +62,7 @@ type Documents struct {
 	format Format
 	field  string
 	f      *os.File
+	bytes  int64      // of f, when it was opened
 	src    *stoppable // reads f
 	lines  *jsonl.Reader
 	rows   *parquet.Reader
@@ -88,7 +90,7 @@ func OpenDocuments(ctx context.Context, path, field string) (*Documents, error) 
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	d := &Documents{path: path, f: f, src: &stoppable{ctx, f}, field: field}
+	d := &Documents{path: path, f: f, src: &stoppable{ctx: ctx, f: f}, field: field}
 	if d.field == "" {
 		d.field = DefaultField
 	}
@@ -100,6 +102,11 @@ func OpenDocuments(ctx context.Context, path, field string) (*Documents, error) 
 }
 
 func (d *Documents) open(named bool) error {
+	st, err := d.f.Stat()
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	d.bytes = st.Size()
 	var head [16]byte
 	n, err := d.f.ReadAt(head[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -121,11 +128,7 @@ func (d *Documents) open(named bool) error {
 	switch {
 	case parquet.Magic(begins):
 		d.format = Parquet
-		st, err := d.f.Stat()
-		if err != nil {
-			return fmt.Errorf("data: %w", err)
-		}
-		if d.rows, err = parquet.Open(d.src, st.Size(), d.field); err != nil {
+		if d.rows, err = parquet.Open(d.src, d.bytes, d.field); err != nil {
 			return d.wrong(err)
 		}
 	case ext == ".parquet":
@@ -146,8 +149,9 @@ func (d *Documents) open(named bool) error {
 
 // stoppable reads a file until ctx is done.
 type stoppable struct {
-	ctx context.Context
-	f   *os.File
+	ctx  context.Context
+	f    *os.File
+	done atomic.Int64 // bytes that were read
 }
 
 // Read implements io.Reader.
@@ -155,7 +159,9 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.f.Read(p)
+	n, err := s.f.Read(p)
+	s.done.Add(int64(n))
+	return n, err
 }
 
 // ReadAt implements io.ReaderAt.
@@ -163,8 +169,13 @@ func (s *stoppable) ReadAt(p []byte, at int64) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.f.ReadAt(p, at)
+	n, err := s.f.ReadAt(p, at)
+	s.done.Add(int64(n))
+	return n, err
 }
+
+// Done is how many bytes of the file have been read, of how many. It may be called from any goroutine.
+func (d *Documents) Done() (done, all int64) { return min(d.src.done.Load(), d.bytes), d.bytes }
 
 // Format is how the file holds documents.
 func (d *Documents) Format() Format { return d.format }

@@ -221,3 +221,27 @@ func TestDocumentsHoldLittle(t *testing.T) {
 		t.Logf("%s: %d tokens, %d bytes allocated", filepath.Base(path), n, after.TotalAlloc-before.TotalAlloc)
 	}
 }
+
+// Done tells how much of a file has been read, whatever holds the documents.
+func TestDone(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(text, make([]byte, 1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, "parquet/testdata/plain.parquet"} {
+		d, err := OpenDocuments(t.Context(), path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, all := d.Done()
+		if _, err := io.Copy(io.Discard, d.Joined()); err != nil {
+			t.Fatal(err)
+		}
+		if done, n := d.Done(); done <= before || done > all || n != all || path == text && done != 1000 {
+			t.Errorf("%s: got %d bytes and then %d, of %d", path, before, done, all)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

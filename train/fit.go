@@ -3,7 +3,6 @@ package train
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"loadline/compile"
@@ -19,12 +18,21 @@ type Least struct {
 
 // DoesNotFitError says that a run needs more memory than it may have.
 type DoesNotFitError struct {
-	Limit   mem.Bytes
-	Bound   string     // which limit: "memory" or "device"
-	Need    mem.Bytes  // what the run as asked for needs under that limit
-	Lines   []mem.Line // the largest of what it would hold, largest first
-	Least   []Least
-	Nearest string // the nearest setting that fits, in flags; empty if none was found
+	Limit mem.Bytes
+	Bound string     // which limit: "memory" or "device"
+	Need  mem.Bytes  // what the run as asked for needs under that limit
+	Lines []mem.Line // the largest of what it would hold, largest first
+	Least []Least
+
+	// Nearest is the nearest setting that fits, in flags: under the same limits if there is one, else Higher. NearestOptions and NearestPeak are that run's,
+	// and what it takes, the least of it with Higher. It is empty if none was found.
+	Nearest        string
+	NearestOptions Options
+	NearestPeak    mem.Bytes
+	Higher         string // with which limit the run fits under one of the policies, in flags; empty if none was found
+
+	varies bool      // what Nearest takes is the least: the loss head may hold more
+	c      *compiler // that complete asks; nil when it has
 }
 
 // Error returns one line: what went wrong.
@@ -51,8 +59,20 @@ func (e *DoesNotFitError) Advice() string {
 		least[i] = fmt.Sprintf("%s %v", l.Policy, l.Memory)
 	}
 	s := "least memory by recompute policy: " + strings.Join(least, ", ")
-	if e.Nearest != "" {
-		return "use " + e.Nearest + " (" + s + ")"
+	switch e.Nearest {
+	case "":
+	case e.Higher:
+		return "use " + e.Higher + " (" + s + ")"
+	default:
+		takes := "takes"
+		if e.varies {
+			takes = "takes at least"
+		}
+		nearest := fmt.Sprintf("use %s, which %s %v", e.Nearest, takes, e.NearestPeak)
+		if e.Higher != "" {
+			nearest += ", or " + e.Higher
+		}
+		return nearest + " (" + s + ")"
 	}
 	return "use a smaller --batch or --seq (" + s + ")"
 }
@@ -123,12 +143,12 @@ func (c *compiler) leastStep(r compile.Recompute) (*compile.Program, error) {
 	return p, nil
 }
 
-// doesNotFit describes why a job is refused.
-func (c *compiler) doesNotFit(j *compile.Job, least []Least) error {
+// doesNotFit describes why a job is refused; what would fit, complete finds.
+func (c *compiler) doesNotFit(j *compile.Job) *DoesNotFitError {
 	peak := j.Plan().Peak
 	limits := c.limits()
 	_, bound := limits.Allows(peak)
-	e := &DoesNotFitError{Limit: limits.Memory, Bound: bound, Need: peak.Memory(), Least: least}
+	e := &DoesNotFitError{Limit: limits.Memory, Bound: bound, Need: peak.Memory(), c: c}
 	lines := peak.Lines()
 	if bound != "memory" {
 		e.Limit, e.Need = limits.Tier[mem.Device], peak.Total(mem.Device)
@@ -138,50 +158,21 @@ func (c *compiler) doesNotFit(j *compile.Job, least []Least) error {
 			e.Lines = append(e.Lines, l)
 		}
 	}
-	e.Nearest = c.nearest(least)
 	return e
 }
 
-// nearestDevice looks for the least device memory with which the job fits into Options.Memory. Where there is none, which of two limits
-// to raise is the user's to say.
-func (c *compiler) nearestDevice(policies ...compile.Recompute) string {
-	best, flags := mem.Bytes(math.MaxInt64), ""
-	for _, r := range append(policies, c.o.Recompute) {
-		p, err := c.smallest(r)
-		if err != nil {
-			continue
-		}
-		j, err := c.join(p)
-		if err != nil {
-			continue
-		}
-		peak := j.Plan().Peak
-		if n := peak.Total(mem.Device); n < best && (c.o.Memory == 0 || peak.Memory() <= c.o.Memory) {
-			best, flags = n, fmt.Sprintf("--recompute %s --device-memory %dMiB", r, (n+mem.MiB-1)/mem.MiB)
-		}
+// complete looks for what would fit in the place of what is refused.
+func (e *DoesNotFitError) complete() error {
+	c := e.c
+	e.c = nil
+	var err error
+	if e.Least, err = c.leasts(); err != nil {
+		return err
 	}
-	return flags
-}
-
-// nearest looks for a setting that fits: the same limit with less kept, or with less in it, then the least limit.
-func (c *compiler) nearest(least []Least) string {
-	auto := compile.Recompute{Policy: compile.Auto}
-	if c.o.Recompute.Policy != compile.Auto {
-		if j, err := c.fit(auto); err == nil && j != nil {
-			return "--recompute auto"
-		}
+	e.Higher, e.NearestOptions, e.NearestPeak = c.raised(e.Least)
+	e.Nearest = e.Higher
+	if w := c.nearest(); w != nil {
+		e.Nearest, e.NearestOptions, e.NearestPeak = w.flags(c.o), w.o, w.job.Plan().Memory()
 	}
-	if flags := c.nearestLower(); flags != "" {
-		return flags
-	}
-	if c.o.DeviceMemory > 0 {
-		return c.nearestDevice(auto)
-	}
-	best := least[0]
-	for _, l := range least[1:] {
-		if l.Memory < best.Memory {
-			best = l
-		}
-	}
-	return fmt.Sprintf("--recompute %s --memory %dMiB", best.Policy, (best.Memory+mem.MiB-1)/mem.MiB)
+	return e
 }

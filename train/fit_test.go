@@ -2,7 +2,8 @@ package train
 
 import (
 	"errors"
-	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,24 +123,7 @@ func TestDoesNotFit(t *testing.T) {
 				t.Errorf("%v: got %q, want one line", limit, text)
 			}
 		}
-		near := o
-		words := strings.Fields(does.Nearest)
-		for i := 0; i+1 < len(words); i += 2 {
-			switch words[i] {
-			case "--recompute":
-				near.Recompute, err = compile.ParseRecompute(words[i+1])
-			case "--memory":
-				near.Memory, err = mem.ParseBytes(words[i+1])
-			default:
-				t.Fatalf("%v: advice %q", limit, does.Nearest)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := Compile(near, (&setup{}).dev(), FixedBytes{}); err != nil || len(words) == 0 {
-			t.Errorf("%v: advice %q does not fit: %v", limit, does.Nearest, err)
-		}
+		fits(t, o, does, FixedBytes{})
 	}
 	o.Memory, o.DeviceMemory = 0, 1<<20
 	_, err := Compile(o, (&setup{}).dev(), FixedBytes{Runtime: RuntimeBytes})
@@ -147,14 +131,7 @@ func TestDoesNotFit(t *testing.T) {
 	if !errors.As(err, &does) || does.Bound != "device" || does.Limit != 1<<20 || does.Need >= RuntimeBytes || !strings.Contains(err.Error(), "--device-memory") {
 		t.Errorf("device memory: got %v", err)
 	}
-	var mib int64
-	if n, err := fmt.Sscanf(does.Nearest, "--recompute auto --device-memory %dMiB", &mib); n != 1 {
-		t.Fatalf("device memory: advice %q: %v", does.Nearest, err)
-	}
-	o.Recompute, o.DeviceMemory = compile.Recompute{Policy: compile.Auto}, mem.Bytes(mib)*mem.MiB
-	if _, err := Compile(o, (&setup{}).dev(), FixedBytes{Runtime: RuntimeBytes}); err != nil {
-		t.Errorf("device memory: advice %q does not fit: %v", does.Nearest, err)
-	}
+	fits(t, o, does, FixedBytes{Runtime: RuntimeBytes})
 	if text := (&DoesNotFitError{Limit: 70<<20 - 1, Need: 70 << 20, Bound: "memory"}).Error(); !strings.Contains(text, "needs 73400320 bytes, --memory is 73400319;") {
 		t.Errorf("a byte too little: got %q", text)
 	}
@@ -195,5 +172,94 @@ func TestOffload(t *testing.T) {
 		}
 		got := trainJob(t, job, setup{dir: t.TempDir()})
 		sameBits(t, "losses with offload to "+tier.String(), got.losses, want.losses)
+	}
+}
+
+// fits checks that what a refusal of o names fits, with the flags that it gives, and takes what it says.
+func fits(t *testing.T, o Options, no *DoesNotFitError, fixed FixedBytes) {
+	t.Helper()
+	for _, flags := range []string{no.Nearest, no.Higher} {
+		x, words := o, strings.Fields(flags)
+		for i := 0; i+1 < len(words); i += 2 {
+			var err error
+			switch name, value := words[i], words[i+1]; name {
+			case "--recompute":
+				x.Recompute, err = compile.ParseRecompute(value)
+			case "--memory":
+				x.Memory, err = mem.ParseBytes(value)
+			case "--device-memory":
+				x.DeviceMemory, err = mem.ParseBytes(value)
+			case "--batch":
+				x.Batch, err = strconv.Atoi(value)
+			case "--accumulate":
+				x.Accumulate, err = strconv.Atoi(value)
+			case "--seq":
+				x.Seq, err = strconv.Atoi(value)
+			case "--precision":
+				x.Precision = value
+			case "--offload":
+				x.Offload, x.OffloadOptimizer = strings.Contains(value, "activations"), strings.Contains(value, "optimizer")
+			default:
+				err = errors.New("an unknown flag")
+			}
+			if err != nil {
+				t.Fatalf("%v: advice %q: %v", o.Memory, flags, err)
+			}
+		}
+		j, err := Compile(x, (&setup{}).dev(), fixed)
+		if err != nil || len(words) == 0 {
+			t.Errorf("%v, device %v: advice %q does not fit: %v", o.Memory, o.DeviceMemory, flags, err)
+			continue
+		}
+		if flags == no.Nearest && (j.Promise.Memory() != no.NearestPeak && (flags != no.Higher || j.Promise.Memory() < no.NearestPeak) || !reflect.DeepEqual(x, no.NearestOptions)) {
+			t.Errorf("%v: advice %q: got a peak of %v, want %v", o.Memory, flags, j.Promise.Memory(), no.NearestPeak)
+		}
+	}
+	if same := no.Nearest == no.Higher; same == strings.Contains(no.Advice(), ", which takes "+no.NearestPeak.String()) || !strings.Contains(no.Advice(), no.Nearest) {
+		t.Errorf("got advice %q", no.Advice())
+	}
+}
+
+// Whatever the limit, a refusal names what fits under it, if anything does, giving up little first; a run that goes on gives nothing up that its
+// checkpoint settles.
+func TestNearest(t *testing.T) {
+	o := wide()
+	o.Config.NumLayers, o.Seq = 1, 128
+	l := least(t, o)
+	var given []string
+	for _, part := range []mem.Bytes{95, 60, 50, 45, 40, 35, 30, 26, 22, 18, 1} {
+		o.Memory = l["none"] * part / 100
+		_, err := Compile(o, (&setup{}).dev(), FixedBytes{})
+		no := new(DoesNotFitError)
+		if !errors.As(err, &no) {
+			t.Fatalf("%d%%: got %v, want a *DoesNotFitError", part, err)
+		}
+		fits(t, o, no, FixedBytes{})
+		if under := no.Nearest != no.Higher; under != (no.NearestPeak <= o.Memory) {
+			t.Errorf("%d%%: %q takes %v of %v", part, no.Nearest, no.NearestPeak, o.Memory)
+		}
+		given = append(given, no.Nearest)
+	}
+	all := strings.Join(given, "\n")
+	at := -1
+	for _, first := range []string{"--recompute auto", "--batch ", "--offload optimizer", "--precision bf16", "--seq ", "--memory "} {
+		i := strings.Index(all, first)
+		if i <= at {
+			t.Errorf("got %s at %d, want it behind what was given up before it:\n%s", first, i, all)
+		}
+		at = i
+	}
+	o.Continues = true
+	for _, part := range []mem.Bytes{40, 20, 10} {
+		o.Memory = l["none"] * part / 100
+		_, err := Compile(o, (&setup{}).dev(), FixedBytes{})
+		no := new(DoesNotFitError)
+		if !errors.As(err, &no) {
+			t.Fatalf("%d%%: got %v, want a *DoesNotFitError", part, err)
+		}
+		fits(t, o, no, FixedBytes{})
+		if x := no.NearestOptions; x.Precision != o.Precision || x.Seq != o.Seq || x.Sequences() != o.Sequences() {
+			t.Errorf("%d%% of a run that goes on: got %q", part, no.Nearest)
+		}
 	}
 }

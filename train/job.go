@@ -89,7 +89,10 @@ func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	}
 	job, err := compileRun(o, dev, fixed)
 	if o.Lower > 0 && !o.OffloadOptimizer {
-		return orLower(o, dev, fixed, job, err)
+		job, err = orLower(o, dev, fixed, job, err)
+	}
+	if no := new(DoesNotFitError); errors.As(err, &no) {
+		return nil, no.complete()
 	}
 	return job, err
 }
@@ -116,11 +119,9 @@ func compileRun(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 		if j, err = c.join(p); err != nil {
 			return nil, err
 		}
-		least, err := c.leasts()
-		if err != nil {
-			return nil, err
-		}
-		return nil, c.doesNotFit(j, least)
+		no := c.doesNotFit(j)
+		no.varies = auto
+		return nil, no
 	}
 	job := c.job(j, c)
 	if auto {

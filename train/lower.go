@@ -99,31 +99,3 @@ func (j *Job) stay(n mem.Bytes) map[string]bool {
 	}
 	return stay
 }
-
-// nearestLower is the flags with which the job fits within the same limits, with masters and the optimizer's States on a lower tier; empty if there
-// are none.
-func (c *compiler) nearestLower() string {
-	o := *c.o
-	o.OffloadOptimizer = true
-	if c.o.OffloadOptimizer || o.Validate() != nil {
-		return ""
-	}
-	x, err := newCompiler(o, c.dev, c.fixed)
-	if err != nil {
-		return ""
-	}
-	flags := "--offload optimizer"
-	if o.Offload {
-		flags = "--offload activations,optimizer"
-	}
-	auto := compile.Recompute{Policy: compile.Auto}
-	for _, r := range []compile.Recompute{o.Recompute, auto} {
-		if j, err := x.fit(r); err == nil && j != nil {
-			if r.Policy != o.Recompute.Policy {
-				flags += " --recompute auto"
-			}
-			return flags
-		}
-	}
-	return ""
-}

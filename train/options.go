@@ -70,6 +70,9 @@ type Options struct {
 	// values that are alive when the backward half begins; 0 is none. The other limits are only held then.
 	SavedActivations mem.Bytes
 
+	// Continues says that the run goes on from a checkpoint, which settles precision, sequences and their length: a refusal advises none of them.
+	Continues bool
+
 	SaveEvery int // steps; 0 saves at the end alone
 	Keep      int // checkpoints that stay; 0 is all
 	EvalEvery int // steps; 0 never evaluates

@@ -23,9 +23,9 @@ import (
 
 // benchCostFlags are those of bench cost.
 type benchCostFlags struct {
-	machine, write, only string
-	repeat, passes       int
-	kinds                bool
+	machine, write, only, kernels string
+	repeat, passes                int
+	kinds                         bool
 }
 
 func (a *app) benchCostCommand() *cobra.Command {
@@ -41,6 +41,7 @@ of whole steps, and their median: where these lie far above, something else ran.
 		Example: `  loadline bench cost
   loadline bench cost --passes 16 --json
   loadline bench cost --only "bench-20m bf16" --passes 1 --kinds
+  loadline bench cost --kernels avx2 --threads 1
   loadline bench cost --machine this --write machine.json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.benchCost(b) },
@@ -49,6 +50,7 @@ of whole steps, and their median: where these lie far above, something else ran.
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` to model with, as train has it")
 	f.StringVar(&b.write, "write", "", "write the machine, measured with the most threads, to `FILE`, for --machine")
 	f.StringVar(&b.only, "only", "", "the settings that have `TEXT` in their name")
+	registerKernels(f, &b.kernels)
 	f.BoolVar(&b.kinds, "kinds", false, "show for each setting which kinds of operation take other than modelled, largest difference first")
 	f.IntVar(&b.repeat, "repeat", 1, "least `N` steps of each setting in a pass, after the first")
 	f.IntVar(&b.passes, "passes", 8, "`N` passes over all settings, and all of the machine's measurement where --machine is again")
@@ -125,8 +127,12 @@ func (a *app) benchCost(b *benchCostFlags) error {
 	if len(all) == 0 {
 		return usage("--only bench-20m", "--only %s: no setting has that in its name", b.only)
 	}
+	set, err := kernelSet(b.kernels)
+	if err != nil {
+		return err
+	}
 	most := a.computeThreads(1)
-	machines, meters, err := a.costMachines(all, most, b.machine)
+	machines, meters, err := a.costMachines(all, most, b.machine, set)
 	if err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (a *app) benchCost(b *benchCostFlags) error {
 	for pass := range b.passes {
 		for i := range all {
 			begin := time.Now()
-			if err := runs[i].add(&all[i], b.repeat); err != nil {
+			if err := runs[i].add(&all[i], b.repeat, set); err != nil {
 				return fmt.Errorf("%s: %w", all[i], err)
 			}
 			for _, m := range meters { // some models between any two settings
@@ -155,7 +161,7 @@ func (a *app) benchCost(b *benchCostFlags) error {
 		}
 	}
 	if b.write != "" {
-		if err := probe.Store(b.write, &probe.File{Key: probeKey(most, kernel.Best()), Machine: machines[most]}); err != nil {
+		if err := probe.Store(b.write, &probe.File{Key: probeKey(most, set), Machine: machines[most]}); err != nil {
 			return advise(err, "name a file that can be written with --write")
 		}
 	}
@@ -163,7 +169,7 @@ func (a *app) benchCost(b *benchCostFlags) error {
 	for i := range all {
 		results = append(results, runs[i].result(&all[i], machines[all[i].threads], b.kinds))
 	}
-	return a.costTable(results, machines[most].Name)
+	return a.costTable(results, machines[most].Name, set)
 }
 
 // About what a visit takes: to a model of the machine's measurement, and to a setting.
@@ -174,7 +180,7 @@ const (
 
 // costMachines sets the settings' threads, most where they have none, and finds the machine for each number: one that is known, or a meter
 // that will tell.
-func (a *app) costMachines(all []costSetting, most int, machine string) (map[int]cost.Machine, map[int]*probe.Meter, error) {
+func (a *app) costMachines(all []costSetting, most int, machine string, set kernel.Set) (map[int]cost.Machine, map[int]*probe.Meter, error) {
 	machines, meters := map[int]cost.Machine{}, map[int]*probe.Meter{}
 	for i := range all {
 		if all[i].threads == 0 {
@@ -183,11 +189,11 @@ func (a *app) costMachines(all []costSetting, most int, machine string) (map[int
 	}
 	for _, n := range []int{1, most} {
 		if machine == measureNow {
-			meters[n] = probe.NewMeter(cpu.New(cpu.Options{Threads: n, Set: kernel.Best()}), probeOptions(n, kernel.Best(), os.TempDir()))
+			meters[n] = probe.NewMeter(cpu.New(cpu.Options{Threads: n, Set: set}), probeOptions(n, set, os.TempDir()))
 			continue
 		}
 		var err error
-		if machines[n], err = a.machine(machine, n, kernel.Best(), true); err != nil {
+		if machines[n], err = a.machine(machine, n, set, true); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -195,7 +201,7 @@ func (a *app) costMachines(all []costSetting, most int, machine string) (map[int
 }
 
 // costTable prints what all settings took.
-func (a *app) costTable(results []costResult, machine string) error {
+func (a *app) costTable(results []costResult, machine string, set kernel.Set) error {
 	rows := [][]string{{"setting", "threads", "modelled", "measured", "error", "step, lowest", "median"}}
 	within, worst, sum := 0, 0.0, 0.0
 	for _, r := range results {
@@ -215,7 +221,7 @@ func (a *app) costTable(results []costResult, machine string) error {
 		return nil
 	}
 	return a.document(map[string]any{
-		"results": results, "machine": machine, "within": within, "bound": costBound, "quantile": probe.Quantile, "mean_error": mean, "largest_error": worst,
+		"results": results, "machine": machine, "kernels": set.Name(), "within": within, "bound": costBound, "quantile": probe.Quantile, "mean_error": mean, "largest_error": worst,
 		"seconds": a.seconds(),
 	})
 }
@@ -252,8 +258,8 @@ type costRun struct {
 }
 
 // add measures the setting once more. What it runs is compiled once, for the machine that is described.
-func (x *costRun) add(s *costSetting, repeat int) (err error) {
-	dev := cpu.New(cpu.Options{Threads: s.threads, Set: kernel.Best()})
+func (x *costRun) add(s *costSetting, repeat int, set kernel.Set) (err error) {
+	dev := cpu.New(cpu.Options{Threads: s.threads, Set: set})
 	if x.rig == nil {
 		o, err := s.options(cost.Laptop2())
 		if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"loadline/device"
 	"loadline/device/cpu"
@@ -38,6 +38,10 @@ func (b *benchModelFlags) register(c *cobra.Command) {
 	f.IntSliceVarP(&b.prompt, "n-prompt", "p", []int{512}, "lengths of prompts, with commas between; 0 is none")
 	f.IntSliceVarP(&b.generate, "n-gen", "n", []int{128}, "numbers of generated tokens, with commas between; 0 is none")
 	f.IntSliceVarP(&b.depth, "depth", "d", []int{0}, "tokens that come before what is measured, with commas between")
+	for _, name := range []string{"n-prompt", "n-gen", "depth"} {
+		x := f.Lookup(name)
+		x.Value = lastList{x.Value, x.Value.(pflag.SliceValue)}
+	}
 	f.IntVarP(&b.repeat, "repeat", "r", 5, "`N` measurements of each")
 	f.IntVar(&b.prefillRows, "prefill-chunk", serve.DefaultPrefillChunk, "prompt tokens that are computed at once")
 	f.IntVar(&b.blockSize, "block-size", serve.DefaultBlockSize, "tokens of a block of keys and values")
@@ -157,6 +161,7 @@ func (a *app) benchModel(b *benchModelFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	defer profile.discard()
 	a.notes(m, job)
 	settle(job.Options.Runtime)
 	ledger := mem.NewLedger(mem.Limits{Memory: limit})
@@ -237,20 +242,8 @@ func (a *app) timeModel(r *serve.Runner, tests []modelTest, threads int, d *benc
 	return nil
 }
 
-// openProfile opens what --cpuprofile names, before the work; nil without it.
-func openProfile(path string) (*os.File, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := openStream(path, os.O_TRUNC)
-	if err != nil {
-		return nil, unopened("--cpuprofile", err)
-	}
-	return f, nil
-}
-
-// profiled calls f, writes a CPU profile of it to a file and closes that; no file takes none.
-func profiled(file *os.File, f func() error) (err error) {
+// profiled calls f and writes a CPU profile of it to a file; no file takes none.
+func profiled(file *profileFile, f func() error) (err error) {
 	if file == nil {
 		return f()
 	}
@@ -258,19 +251,25 @@ func profiled(file *os.File, f func() error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	return f()
+	if err := f(); err != nil {
+		return errors.Join(err, stop(false))
+	}
+	return stop(true)
 }
 
-// startProfile begins a CPU profile, which stop ends; it closes the file and tells what of the profile got lost, which pprof does not.
-func startProfile(file *os.File) (stop func() error, err error) {
+// startProfile begins a CPU profile, which stop ends; it tells what of the profile got lost, which pprof does not, and leaves none that is not to be kept.
+func startProfile(file *profileFile) (stop func(keep bool) error, err error) {
 	w := &checked{w: file}
 	if err := pprof.StartCPUProfile(w); err != nil {
-		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.Close()))
+		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.abort()))
 	}
-	return func() error {
+	return func(keep bool) error {
 		pprof.StopCPUProfile()
-		if err := errors.Join(w.failed, file.Close()); err != nil {
+		end := file.abort
+		if keep && w.failed == nil {
+			end = file.commit
+		}
+		if err := errors.Join(w.failed, end()); err != nil {
 			return fmt.Errorf("--cpuprofile: %w", err)
 		}
 		return nil

@@ -22,9 +22,12 @@ import (
 // benchRecomputeFlags are those of bench recompute.
 type benchRecomputeFlags struct {
 	preset, machine, policies string
+	kernels                   string
 	precision, attention      choiceFlag
 	given                     choiceFlag
 	batch, seq, repeat        int
+
+	set kernel.Set // that kernels names
 }
 
 func (a *app) benchRecomputeCommand() *cobra.Command {
@@ -51,6 +54,7 @@ of each instruction what a tenth of its times are below, the least of ten and fe
 	f.Var(&b.attention, "attention", "how attention is computed")
 	f.StringVar(&b.policies, "policies", "none,full,attn.core,norm+mlp.act", "`LIST` of policies to compare with the first; + joins tags")
 	f.Var(&b.given, "given", "what of a policy auto is held to: its saved activations, or its memory at the peak")
+	registerKernels(f, &b.kernels)
 	f.StringVar(&b.machine, "machine", measureNow, "`MACHINE` that auto decides by, as train has it")
 	f.IntVar(&b.repeat, "repeat", 9, "turns")
 	return c
@@ -94,8 +98,11 @@ func (a *app) benchRecompute(b *benchRecomputeFlags) error {
 	if b.seq > 0 {
 		o.Seq = b.seq
 	}
+	if b.set, err = kernelSet(b.kernels); err != nil {
+		return err
+	}
 	threads := a.computeThreads(1)
-	if o.Machine, err = a.machine(b.machine, threads, kernel.Best(), true); err != nil {
+	if o.Machine, err = a.machine(b.machine, threads, b.set, true); err != nil {
 		return err
 	}
 	kinds := []string{"standard", "flash"}
@@ -116,13 +123,13 @@ func (a *app) benchRecompute(b *benchRecomputeFlags) error {
 	}
 	return a.document(map[string]any{
 		"results": results, "preset": b.preset, "batch": o.Batch, "seq": o.Seq, "precision": o.Precision, "machine": o.Machine.Name, "turns": b.repeat, "quantile": probe.Quantile,
-		"kernels": kernel.Best().Name(), "seconds": a.seconds(),
+		"kernels": b.set.Name(), "seconds": a.seconds(),
 	})
 }
 
 // recomputeTable measures the policies with one kind of attention.
 func (a *app) recomputeTable(o train.Options, b *benchRecomputeFlags, threads int) (_ []recomputeResult, err error) {
-	dev := cpu.New(cpu.Options{Threads: threads, Set: kernel.Best()})
+	dev := cpu.New(cpu.Options{Threads: threads, Set: b.set})
 	var all []train.Options
 	var results []recomputeResult
 	for _, name := range strings.Split(b.policies, ",") {

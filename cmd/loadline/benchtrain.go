@@ -93,6 +93,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	if err != nil {
 		return err
 	}
+	defer profile.discard()
 	job.Seal()
 	settle(job.Runtime)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
@@ -116,7 +117,7 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 }
 
 // benchSteps runs two steps and then those that count.
-func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile *os.File) (_ *benchTrainDocument, err error) {
+func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profile *profileFile) (_ *benchTrainDocument, err error) {
 	limits := mem.Limits{Memory: r.Options.Memory}
 	limits.Tier[mem.Device], limits.Tier[mem.Disk] = r.Options.DeviceMemory, r.TierBytes
 	ledger := mem.NewLedger(limits)
@@ -156,7 +157,7 @@ func (a *app) benchSteps(ctx context.Context, r *trainRun, job *train.Job, profi
 const benchWarm = 2
 
 // timeSteps is the wall time of n steps; held tells of the memory for the progress.
-func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *os.File, held func() string) (seconds []float64, failed error) {
+func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *profileFile, held func() string) (seconds []float64, failed error) {
 	bar := a.newProgress("step", int64(n), 0)
 	defer bar.close()
 	for i := range n + benchWarm {
@@ -168,7 +169,7 @@ func (a *app) timeSteps(ctx context.Context, t *train.Trainer, n int, profile *o
 			if err != nil {
 				return nil, err
 			}
-			defer func() { failed = errors.Join(failed, stop()) }()
+			defer func() { failed = errors.Join(failed, stop(failed == nil)) }()
 		}
 		s, err := t.Step()
 		if err != nil {

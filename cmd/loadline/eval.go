@@ -184,20 +184,27 @@ func (x *evaluation) plan(limit mem.Bytes) error {
 	return nil
 }
 
-// encode reads the text and calls emit with its tokens.
-func (x *evaluation) encode(ctx context.Context, emit func(ids []int32) error) (err error) {
+// encode reads the text and calls emit with its tokens. How much is read is shown where it is watched.
+func (x *evaluation) encode(ctx context.Context, watched bool, emit func(ids []int32) error) (err error) {
 	f, err := regular.Open(x.data)
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return x.tok.EncodeStream(&stoppable{ctx, f, nil}, tokenizer.StreamOptions{Replace: true}, emit)
+	g, err := newGauge(f)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	if watched {
+		defer x.a.watch("counting the tokens of "+x.data, g.read)()
+	}
+	return x.tok.EncodeStream(&stoppable{ctx, g, nil}, tokenizer.StreamOptions{Replace: true}, emit)
 }
 
 // count counts the tokens of the text, which may be larger than memory: so there is a time to tell until it is done.
 func (x *evaluation) count() error {
 	n := int64(len(x.bos))
-	err := x.encode(context.Background(), func(ids []int32) error {
+	err := x.encode(context.Background(), true, func(ids []int32) error {
 		n += int64(len(ids))
 		return nil
 	})
@@ -264,7 +271,7 @@ func (x *evaluation) stream(p *eval.Perplexity, limit mem.Bytes) error {
 	bar := x.a.newProgress("window", x.windows, 0)
 	defer bar.close()
 	last := time.Now()
-	err := x.encode(ctx, func(ids []int32) error {
+	err := x.encode(ctx, false, func(ids []int32) error {
 		return p.Add(ids, func(s eval.Score) error {
 			took := time.Since(last)
 			last = last.Add(took)

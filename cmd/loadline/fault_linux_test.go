@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -15,12 +17,18 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("events: got exit code %d, want 1", r.code)
 	}
 	twoLines(t, r.err, "--events", "no space left on device")
+	if exists(out) || strings.Contains(r.err, "tokenizer") {
+		t.Errorf("events: work began: %s", r.err)
+	}
 
 	r = loadline(t, "bench", "train", "--preset", "llama-tiny", "--batch", "1", "--seq", "16", "--steps", "1", "--memory", "96MiB", "--cpuprofile", "/dev/full")
 	if r.code != codeFailed {
 		t.Errorf("profile: got exit code %d, want 1", r.code)
 	}
 	twoLines(t, r.err, "--cpuprofile", "no space left on device")
+	if strings.Contains(r.err, "GFLOP") || strings.Contains(r.out, "tokens/s") {
+		t.Errorf("profile: work began: %s%s", r.out, r.err)
+	}
 
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -57,5 +65,44 @@ func TestFullDisk(t *testing.T) {
 		if err := os.RemoveAll(out); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestKernelOutputs names what the kernel has and nobody writes: access(2) says nothing against it, so it is tried, before any work.
+func TestKernelOutputs(t *testing.T) {
+	lines := []string{"convert main.go /proc/x --to gguf", "train --preset llama-tiny --offload optimizer --tier file:/proc=1GiB", "plan check main.go --learn --hardware H100 --profile /proc/x"}
+	for _, o := range outputFlags() {
+		line := strings.TrimPrefix(o.verb, "loadline ")
+		switch o.flag {
+		case "events":
+			line = "inspect main.go"
+		case "program":
+			line = "plan --preset llama-tiny"
+		case "html", "write-config":
+			line = "plan llama-3.1-8b --hardware H100"
+		case "write":
+			line += " --only nothing"
+			if o.what.directory {
+				line = "plan score main.go"
+			}
+		case "out":
+			if line += " --preset llama-tiny"; !o.what.directory {
+				line = "pull https://127.0.0.1:1/x"
+			}
+		case "cpuprofile":
+			line += " --model main.go"
+		}
+		lines = append(lines, line+" --"+o.flag+" /proc/x")
+		if !o.what.directory && !o.what.replaces {
+			lines = append(lines, line+" --"+o.flag+" /proc/cmdline")
+		}
+	}
+	for _, line := range lines {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(line), strings.NewReader(""), &out, &errs)
+		if code != codeUsage || out.Len() > 0 {
+			t.Errorf("%s: got exit code %d and %q on stdout, want 2 and nothing", line, code, out.String())
+		}
+		twoLines(t, errs.String(), "/proc")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -82,6 +83,24 @@ type choiceError struct {
 
 // Error returns one line.
 func (e *choiceError) Error() string { return "want " + orList(e.choices) }
+
+// lastList is a flag of a list of which the last one given counts, as of every other flag: pflag's own add up.
+type lastList struct {
+	pflag.Value
+	pflag.SliceValue // the same
+}
+
+// Set implements pflag.Value.
+func (l lastList) Set(text string) error {
+	old := l.GetSlice()
+	if err := l.Replace(nil); err != nil {
+		return err
+	}
+	if err := l.Value.Set(text); err != nil {
+		return cmp.Or(l.Replace(old), err)
+	}
+	return nil
+}
 
 // flagError turns an error of the flag parser into one of ours, with the nearest name that there is.
 func flagError(c *cobra.Command, err error) error {

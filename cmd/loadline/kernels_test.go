@@ -97,6 +97,9 @@ func TestKernelsFlag(t *testing.T) {
 		"eval":        {"eval", "--perplexity", out, "--data", data, "--context", "32", "--windows", "1"},
 		"bench":       {"bench", out, "-p", "8", "-n", "2", "--repeat", "1"},
 		"bench train": {"bench", "train", "--preset", "llama-tiny", "--batch", "1", "--seq", "32", "--steps", "1"},
+		"bench cost":  {"bench", "cost", "--machine", cost.Laptop2().Name, "--only", "llama-tiny bf16", "--passes", "1", "--threads", "1"},
+		"bench recompute": {"bench", "recompute", "--machine", cost.Laptop2().Name, "--preset", "llama-tiny", "--batch", "1", "--seq", "32", "--policies", "none", "--attention", "flash",
+			"--repeat", "1", "--threads", "1"},
 	}
 	for name, args := range verbs {
 		for _, set := range []string{"avx9", "avx512amx-parts", "Generic"} {

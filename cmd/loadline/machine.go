@@ -51,6 +51,7 @@ type probeOrder struct {
 	Kernels string // name of the set
 	Memory  mem.Bytes
 	Dir     string
+	Quiet   bool // --quiet of who asks
 }
 
 // machine finds the machine of --machine. Where the flag and its variable are silent, this machine is measured only if needed says that
@@ -109,7 +110,7 @@ func (a *app) measure(threads int, set kernel.Set, dir string) (cost.Machine, er
 		return none, fmt.Errorf("machine: %w", err)
 	}
 	o := probeOptions(threads, set, dir)
-	order := probeOrder{Name: o.Name, Threads: threads, Kernels: set.Name(), Memory: o.Memory, Dir: o.Dir}
+	order := probeOrder{Name: o.Name, Threads: threads, Kernels: set.Name(), Memory: o.Memory, Dir: o.Dir, Quiet: a.quiet}
 	text, err := json.Marshal(order)
 	if err != nil {
 		return none, fmt.Errorf("machine: %w", err)
@@ -151,7 +152,19 @@ func (a *app) serveProbe(text string) int {
 	if err == nil {
 		var m cost.Machine
 		dev := cpu.New(cpu.Options{Threads: max(o.Threads, 1), Set: set})
-		if m, err = probe.Measure(dev, probe.Options{Name: o.Name, Dir: o.Dir, Memory: o.Memory, Time: probeTime}); err == nil {
+		var bar progress
+		a.quiet = o.Quiet
+		show := func(done, all int, took time.Duration) {
+			if bar == nil {
+				bar = a.newProgress("measuring this machine", int64(all), 0)
+			}
+			bar.set(int64(done), took, "", "")
+		}
+		m, err = probe.Measure(dev, probe.Options{Name: o.Name, Dir: o.Dir, Memory: o.Memory, Time: probeTime, Progress: show})
+		if bar != nil {
+			bar.close()
+		}
+		if err == nil {
 			err = json.NewEncoder(a.out).Encode(m)
 		}
 	}

@@ -36,6 +36,9 @@ func TestProbeProcess(t *testing.T) {
 	if r.code != codeDone {
 		t.Fatalf("got exit code %d: %s", r.code, r.err)
 	}
+	if last := lastLines(r.err, 1); !strings.HasPrefix(last, "measuring this machine ") || !strings.HasSuffix(last, "  ETA 0s") {
+		t.Errorf("got %q, want how far it is", r.err)
+	}
 	var m cost.Machine
 	if err := json.Unmarshal([]byte(r.out), &m); err != nil {
 		t.Fatalf("%v in %s", err, r.out)
@@ -201,7 +204,7 @@ func TestCostSettings(t *testing.T) {
 	x, s := costRun{}, costSetting{"llama-tiny", 1, 64, "fp32", "flash", "none", 1}
 	var err error
 	for range 2 {
-		err = errors.Join(err, x.add(&s, 1))
+		err = errors.Join(err, x.add(&s, 1, kernel.Best()))
 	}
 	r := x.result(&s, cost.Laptop2(), true)
 	var sum float64

@@ -6,7 +6,7 @@
 //
 // Invariants:
 //   - With --json exactly one document goes to stdout, at the end, whether the verb succeeds or not; everything else goes to stderr.
-//   - Nothing is written to the disk before the plan is known to fit.
+//   - Nothing stays on the disk before the plan is known to fit but the events of --events. What a verb will write is tried before its work.
 //   - A verb that runs programs plans first, then gives the heap of planning back, then holds the Go runtime to what the plan
 //     gives it; see settle.
 //   - Every error is one line about what went wrong and one about what to do. Exit codes: 0 done, 1 failed, 2 usage, 3 does not fit.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,8 +55,9 @@ type eventLog struct {
 	wrote  bool
 }
 
-// openEvents opens the log for appending; an empty path gives none.
-func openEvents(path string) (*eventLog, error) {
+// openEvents opens the log for appending, and writes that a verb has begun, so that a file that cannot take it is found out before the work. An
+// empty path gives none.
+func openEvents(path, verb string) (*eventLog, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -63,7 +65,12 @@ func openEvents(path string) (*eventLog, error) {
 	if err != nil {
 		return nil, unopened("--events", err)
 	}
-	return &eventLog{f: f}, nil
+	l := &eventLog{f: f}
+	if err := l.write("begin", map[string]any{"verb": verb, "version": version}); err != nil {
+		return nil, errors.Join(unopened("--events", errors.Unwrap(err)), f.Close())
+	}
+	l.wrote = false
+	return l, nil
 }
 
 // write appends an event. The line goes to the file in one call, so that it is whole whatever happens to the process.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/compile"
-	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/train"
 )
@@ -63,7 +62,7 @@ plan score and plan check hold the planner against measurements and logs.`,
 				if err := t.takeModel(args); err != nil {
 					return err
 				}
-				if err := a.measureHardware(h, both.list, t.machine); err != nil {
+				if err := a.measureHardware(h, both.list, t.machine, t.kernels); err != nil {
 					return err
 				}
 				if x.serve != "" {
@@ -141,6 +140,8 @@ type planDocument struct {
 	Least   []leastEntry `json:"least"`
 	Largest []leastLine  `json:"largest"` // of the run as asked for, largest first
 	Nearest string       `json:"nearest"` // flags of the nearest setting that fits; empty where the run fits
+
+	NearestPeak mem.Bytes `json:"nearest_peak_bytes"` // what that takes
 }
 
 // leastLine is a line of a plan.
@@ -167,7 +168,7 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 		}
 	}
 	if program != "" {
-		if err := regular.WriteFile(program, []byte(job.Step.Text())); err != nil {
+		if err := replaceFile(program, []byte(job.Step.Text())); err != nil {
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}

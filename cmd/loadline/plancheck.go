@@ -111,7 +111,7 @@ func writeScore(dir string, rep *score.Report, rows []*score.Row, cards *shape.C
 		return advise(fmt.Errorf("--write: %w", err), "name a directory that can be written")
 	}
 	for name, body := range map[string]string{score.DocumentName: score.Document(rep, speeds, score.PlotName, left), score.PlotName: score.Plot(rep)} {
-		if err := regular.WriteFile(filepath.Join(dir, name), []byte(body)); err != nil {
+		if err := replaceFile(filepath.Join(dir, name), []byte(body)); err != nil {
 			return advise(fmt.Errorf("--write: %w", err), "name a directory that can be written")
 		}
 	}

@@ -57,10 +57,14 @@ func TestPlanEvents(t *testing.T) {
 		in := bufio.NewScanner(f)
 		var first struct {
 			Event string
+			Verb  string
 			Fits  *bool
 		}
+		if !in.Scan() || json.Unmarshal(in.Bytes(), &first) != nil || first.Event != "begin" || !strings.HasPrefix(line, first.Verb) {
+			t.Errorf("%s: got %q, want that it begins first", line, in.Text())
+		}
 		if !in.Scan() || json.Unmarshal(in.Bytes(), &first) != nil || first.Event != want || want == "plan" && first.Fits == nil {
-			t.Errorf("%s: got %q, want %s first", line, in.Text(), want)
+			t.Errorf("%s: got %q, want %s then", line, in.Text(), want)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

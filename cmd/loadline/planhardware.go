@@ -307,7 +307,7 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 		d.Framework = answer.Plans[0].Config.System
 	}
 	if h.html != "" {
-		if err := regular.WriteFile(h.html, []byte(answer.HTML())); err != nil {
+		if err := replaceFile(h.html, []byte(answer.HTML())); err != nil {
 			return advise(fmt.Errorf("--html: %w", err), "name a file that can be written")
 		}
 		d.Written = append(d.Written, h.html)
@@ -330,13 +330,13 @@ func (a *app) planHardware(c *cobra.Command, h *hardwareFlags, t *trainFlags, s 
 	if err := a.log.write("plan", event); err != nil {
 		return err
 	}
-	if a.json {
-		err = a.document(d)
-	}
 	if !answer.Fits {
-		return errors.Join(tooSmall(answer), err)
+		return a.refusal(tooSmall(answer), d)
 	}
-	return err
+	if a.json {
+		return a.document(d)
+	}
+	return nil
 }
 
 // tooSmall is the error of an answer that does not fit: what is short, and what would do.
@@ -387,7 +387,7 @@ func writeConfig(dir string, j writers.Job) ([]string, error) {
 		paths = append(paths, path)
 	}
 	for i, f := range files {
-		if err := regular.WriteFile(paths[i], []byte(f.Body)); err != nil {
+		if err := replaceFile(paths[i], []byte(f.Body)); err != nil {
 			return nil, advise(fmt.Errorf("--write-config: %w", err), "name a directory that can be written")
 		}
 	}

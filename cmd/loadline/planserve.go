@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadline/internal/regular"
 	"loadline/mem"
 	"loadline/serve"
 )
@@ -108,14 +107,17 @@ func (a *app) planServing(r *trainRun, s *serveFlags, program string, text bool)
 		fmt.Fprintf(w, "\n%s", pass)
 	}
 	if program != "" && d.Fits {
-		if err := regular.WriteFile(program, []byte(pass)); err != nil {
+		if err := replaceFile(program, []byte(pass)); err != nil {
 			return advise(fmt.Errorf("--program: %w", err), "name a file that can be written")
 		}
 	}
-	if a.json {
-		return errors.Join(failure, a.document(d))
+	if failure != nil {
+		return a.refusal(failure, d)
 	}
-	return failure
+	if a.json {
+		return a.document(d)
+	}
+	return nil
 }
 
 // servingEntry describes an engine.

@@ -100,16 +100,17 @@ func (a *app) refuse(r *trainRun, err error) error {
 		job     *train.Job
 		least   []train.Least
 		nearest string
+		peak    mem.Bytes
 		failed  error
 	)
 	done := a.planning(&r.Options)
 	defer done()
 	switch {
 	case errors.As(err, &no):
-		least, nearest = no.Least, no.Nearest
+		least, nearest, peak = no.Least, no.Nearest, no.NearestPeak
 		job, failed = r.unbounded(no)
 	case errors.As(err, &tier):
-		job, nearest = tier.job, tier.Advice()
+		job, nearest, peak = tier.job, tier.Advice(), tier.job.Promise.Memory()
 		least, failed = job.Least()
 	default:
 		return err
@@ -131,8 +132,8 @@ func (a *app) refuse(r *trainRun, err error) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	d.Plans[0].OOMChance, d.Nearest = 1, nearest
-	return errors.Join(err, a.document(d))
+	d.Plans[0].OOMChance, d.Nearest, d.NearestPeak = 1, nearest, peak
+	return a.refusal(err, d)
 }
 
 // unbounded is the job of a run that does not fit, at the least that it needs.

@@ -11,20 +11,23 @@ import (
 	"loadline/mem"
 	"loadline/planner/search"
 	"loadline/tensor/dtype"
-	"loadline/tensor/kernel"
 )
 
 // measureHardware makes this machine one of the planner's where --hardware, or the list of --compare, says this: what a process may take of
 // its memory, and speeds as they were measured, with all threads. It says what it found.
-func (a *app) measureHardware(h *hardwareFlags, compared, flag string) error {
+func (a *app) measureHardware(h *hardwareFlags, compared, flag, kernels string) error {
 	if h.hardware != thisMachine && !slices.Contains(strings.Split(compared, ","), thisMachine) {
 		return nil
 	}
 	if flag == "" {
 		flag = thisMachine
 	}
+	set, err := kernelSet(kernels)
+	if err != nil {
+		return err
+	}
 	threads := a.computeThreads(1)
-	m, err := a.machine(flag, threads, kernel.Best(), true)
+	m, err := a.machine(flag, threads, set, true)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ func TestRefusedEngines(t *testing.T) {
 	dir, data := talking(t), text(t, 20_000)
 	for _, line := range []string{
 		"generate DIR --prompt To --context 1800 --max-tokens 3", "chat DIR --context 1800 --max-tokens 2", "eval --perplexity DIR --data DATA --context 1800 --windows 1",
-		"bench DIR --n-prompt 1800,7 --n-gen 0 --repeat 1", "plan DIR --context 1800 --concurrency 3",
+		"bench DIR --n-prompt 1800,7 --n-gen 0 --repeat 1",
+		"bench DIR -p 8 -n 1 -d 1700 --repeat 1 --threads 1", "plan DIR --context 1800 --concurrency 3",
 	} {
 		args := strings.Fields(strings.NewReplacer("DIR", dir, "DATA", data).Replace(line))
 		with := func(more ...string) result {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -83,9 +84,22 @@ Every step is compiled into a program whose peak memory is known before it runs,
 			return err
 		}
 		var err error
-		a.log, err = openEvents(a.events)
+		a.log, err = openEvents(a.events, strings.TrimPrefix(c.CommandPath(), "loadline "))
 		return err
 	}
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [VERB]", Short: "Tell what a verb does", Hidden: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || c == root && len(rest) > 0 {
+				return noVerb(root, args)
+			}
+			if len(rest) > 0 {
+				return cmp.Or(noVerb(c, rest), usage(c.CommandPath()+" --help", "unexpected argument %q", rest[0]))
+			}
+			return c.Help()
+		},
+	})
 	root.AddCommand(a.trainCommand(), a.planCommand(), a.generateCommand(), a.chatCommand(), a.evalCommand(), a.benchCommand(), a.inspectCommand(), a.tokenizeCommand(), a.pullCommand(), a.convertCommand(), a.demoCommand())
 	return root
 }

@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"loadline/collective/local"
-	"loadline/compile"
 	"loadline/device/cpu"
 	"loadline/mem"
 	"loadline/model"
@@ -100,7 +98,7 @@ func (r *trainRun) plan() (*train.Job, error) {
 	job, err := train.Compile(r.Options, r.device(), r.fixed())
 	if err != nil {
 		if no := new(train.DoesNotFitError); r.TierBytes > 0 && errors.As(err, &no) {
-			no.Nearest += r.moreTier(no.Nearest)
+			no.Nearest += r.moreTier(no.NearestOptions)
 		}
 		return nil, err
 	}
@@ -110,23 +108,10 @@ func (r *trainRun) plan() (*train.Job, error) {
 	return job, nil
 }
 
-// moreTier is the --tier that the run wants besides the flags that it is advised; empty where what it has is enough.
-func (r *trainRun) moreTier(flags string) string {
-	o, err := r.Options, error(nil)
-	for words := strings.Fields(flags); len(words) > 1 && err == nil; words = words[2:] {
-		switch words[0] {
-		case "--recompute":
-			o.Recompute, err = compile.ParseRecompute(words[1])
-		case "--memory":
-			o.Memory, err = mem.ParseBytes(words[1])
-		case "--device-memory":
-			o.DeviceMemory, err = mem.ParseBytes(words[1])
-		case "--offload":
-			o.Lower, o.Offload, o.OffloadOptimizer = 0, strings.Contains(words[1], "activations"), strings.Contains(words[1], "optimizer")
-		}
-	}
-	if err != nil {
-		return ""
+// moreTier is the --tier that the run wants besides the flags that it is advised, which make its options o; empty where what it has is enough.
+func (r *trainRun) moreTier(o train.Options) string {
+	if o.OffloadOptimizer {
+		o.Lower = 0
 	}
 	job, err := train.Compile(o, r.device(), r.fixed())
 	if err != nil || job.Promise.Peak.Total(mem.Disk) <= r.TierBytes {

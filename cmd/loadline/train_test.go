@@ -77,7 +77,7 @@ func TestTrain(t *testing.T) {
 			t.Errorf("stderr: want %q in\n%s", want, r.err)
 		}
 	}
-	if got, want := eventsOf(t, events), "start step step save step eval step save step step eval save end"; got != want {
+	if got, want := eventsOf(t, events), "begin start step step save step eval step save step step eval save end"; got != want {
 		t.Errorf("events: got %s, want %s", got, want)
 	}
 	if got := checkpoints(t, out); !slices.Equal(got, []string{"step-6"}) {

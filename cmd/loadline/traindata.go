@@ -15,7 +15,6 @@ import (
 	"loadline/data"
 	"loadline/data/corpus"
 	"loadline/internal/regular"
-	"loadline/internal/whole"
 	"loadline/model/convert"
 	"loadline/model/tokenizer"
 	"loadline/model/weights"
@@ -127,7 +126,7 @@ func (r *trainRun) tokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer,
 		return r.takeTokenizer(from)
 	}
 	a.say("training a tokenizer of %d tokens\n", r.Options.Config.VocabSize)
-	t, err := r.trainTokenizer(ctx)
+	t, err := r.trainTokenizer(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -154,16 +153,20 @@ func (r *trainRun) takeTokenizer(from string) (*tokenizer.Tokenizer, error) {
 }
 
 // trainTokenizer trains one on the text.
-func (r *trainRun) trainTokenizer(ctx context.Context) (*tokenizer.Tokenizer, error) {
+func (r *trainRun) trainTokenizer(ctx context.Context, a *app) (*tokenizer.Tokenizer, error) {
 	size := r.Options.Config.VocabSize
 	if r.data == "" {
-		return tokenizer.Train(&stoppable{ctx: ctx, r: corpus.Text()}, size, tokenizer.TrainOptions{})
+		o, stop := a.learning(func() {})
+		defer stop()
+		return tokenizer.Train(&stoppable{ctx: ctx, r: corpus.Text()}, size, o)
 	}
 	d, err := data.OpenDocuments(ctx, r.data, r.dataField)
 	if err != nil {
 		return nil, err
 	}
-	t, err := tokenizer.Train(d.Joined(), size, tokenizer.TrainOptions{})
+	o, stop := a.learning(a.watch(r.data, d.Done))
+	t, err := tokenizer.Train(d.Joined(), size, o)
+	stop()
 	return t, errors.Join(err, d.Close())
 }
 
@@ -188,7 +191,9 @@ func (r *trainRun) tokenize(ctx context.Context, a *app, t *tokenizer.Tokenizer,
 	if err != nil {
 		return "", err
 	}
+	stop := a.watch(path, d.Done)
 	_, err = data.TokenizeDocuments(out, d, t)
+	stop()
 	return out, errors.Join(err, d.Close())
 }
 
@@ -261,26 +266,6 @@ func (r *trainRun) longEnough() error {
 		}
 	}
 	return nil
-}
-
-// wholeFile makes a file of what write writes, under its name only when it is whole.
-func wholeFile(path string, write func(io.Writer) error) error {
-	w, err := whole.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := write(w); err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return whole.Commit(w)
-}
-
-// bytesOf writes body.
-func bytesOf(body []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(body)
-		return err
-	}
 }
 
 // files are what a checkpoint has beside the run's weights: copies of the tokenizer and of what goes with it, which prepare left in Out.

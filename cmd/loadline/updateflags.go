@@ -17,7 +17,7 @@ func (t *trainFlags) update(c *cobra.Command, r *trainRun, o *train.Options) (er
 	}
 	from := resumedState(t.resume)
 	if from != nil {
-		r.resumed = from.Kernels
+		r.resumed, o.Continues = from.Kernels, true
 	}
 	o.LR = t.rate(c, r, o, from)
 	switch o.Optimizer {

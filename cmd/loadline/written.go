@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 // What a verb writes at its end it could fail to write after all its work. So the paths that its flags name are looked at before it begins,
-// and a path that cannot be is an error of usage like any other value. Nothing is made here.
+// and a path that cannot be is an error of usage like any other value; that the disk is full is none. Nothing stays of what is tried.
 
 // output is what is written at a path: a regular file in a directory that is there, unless its fields say otherwise.
 type output struct {
@@ -154,6 +155,9 @@ func unopened(flag string, err error) error {
 	if errors.As(err, &u) {
 		return usage(u.try, "%s %s", flag, u.text)
 	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
 	return usage("name a file that can be written", "%s: %v", flag, err)
 }
 
@@ -181,20 +185,19 @@ func (o output) check(flag, path string) error {
 	case err == nil && !o.directory && !o.special && !st.Mode().IsRegular():
 		return refuse("%v", bare(checkRegular(path)))
 	case err == nil && o.replaces:
-		return nil
+		return tried(refuse, flag, filepath.Dir(path), false)
 	case err == nil && o.directory:
-		return denied(refuse, path, unix.W_OK|unix.X_OK)
+		return tried(refuse, flag, path, false)
+	case err == nil && st.Mode().IsRegular():
+		return written(refuse, flag, path)
 	case err == nil:
 		return denied(refuse, path, unix.W_OK)
 	case !gone(path): // it cannot be looked at
 		return refuse("%v", bare(err))
 	}
-	if to, err := os.Readlink(path); err == nil && !o.replaces { // to nothing yet
+	if to := linked(path); to != path && !o.replaces { // to nothing yet
 		if o.directory {
 			return refuse("it is a link to %s, which is not there", to)
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
 		}
 		return o.check(strings.TrimSpace(flag+path+":"), to)
 	}
@@ -211,7 +214,56 @@ func (o output) check(flag, path string) error {
 	case !st.IsDir():
 		return refuse("%s is not a directory", above)
 	}
-	return denied(refuse, above, unix.W_OK|unix.X_OK)
+	return tried(refuse, flag, above, o.directory || above != filepath.Dir(path))
+}
+
+// tried refuses a directory in which nothing can be made: a file with something in it, or a directory. What it makes it removes.
+func tried(refuse func(format string, args ...any) error, flag, dir string, directory bool) error {
+	if err := denied(refuse, dir, unix.W_OK|unix.X_OK); err != nil {
+		return err
+	}
+	const name = ".loadline-*"
+	var made string
+	var err error
+	if directory {
+		made, err = os.MkdirTemp(dir, name)
+	} else {
+		var f *os.File
+		if f, err = os.CreateTemp(dir, name); err == nil {
+			made = f.Name()
+			_, err = f.Write(make([]byte, 4<<10))
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if made != "" {
+		err = errors.Join(err, os.Remove(made))
+	}
+	return unfit(refuse, flag, dir, "nothing can be made in "+dir+": ", err)
+}
+
+// written refuses a regular file that is there and cannot be written, such as one that is the kernel's.
+func written(refuse func(format string, args ...any) error, flag, path string) error {
+	if err := denied(refuse, path, unix.W_OK); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		if err = takes(f); err == nil {
+			err = f.Close()
+		}
+	}
+	return unfit(refuse, flag, path, "", err)
+}
+
+// unfit makes an error of err, about a path: one of usage, behind what, unless it is only space that is missing.
+func unfit(refuse func(format string, args ...any) error, flag, path, what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("%s%s: %w", flag, path, bare(err))
+	}
+	return refuse("%s%v", what, bare(err))
 }
 
 // denied refuses what this user may not do with what is at a path.

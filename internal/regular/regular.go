@@ -1,4 +1,4 @@
-// Package regular opens files that have to be regular ones: their length is known, and reading or writing them ends and never waits.
+// Package regular opens files that have to be regular ones: their length is known, and reading them ends and never waits.
 //
 // Paths come from users. A directory in a file's place gives an odd error when it is read, a named pipe blocks the process when it
 // is opened, a device such as /dev/zero never ends, and a length read from the file system means nothing for any of them. Open
@@ -15,7 +15,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,36 +58,6 @@ func ReadAll(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: want at most %d bytes", path, limit)
 	}
 	return p, nil
-}
-
-// WriteFile makes a regular file hold body: a new one, or one that is there, which a link may name. If that fails, a new one is gone again.
-func WriteFile(path string, body []byte) error {
-	old, missing := os.Stat(path)
-	if missing == nil {
-		if err := check(path, old); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o644)
-	if err != nil {
-		return err
-	}
-	st, err := f.Stat()
-	if err == nil {
-		err = check(path, st)
-	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.Write(body)
-	}
-	if err = errors.Join(err, f.Close()); err != nil && missing != nil {
-		if to, e := filepath.EvalSymlinks(path); e == nil {
-			os.Remove(to) // why it stays, if it does, says less than err
-		}
-	}
-	return err
 }
 
 func check(path string, st fs.FileInfo) error {

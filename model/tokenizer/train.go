@@ -15,6 +15,8 @@ type TrainOptions struct {
 	// MaxWordBytes bounds the bytes of those words together, in the same way; 0 means sixteen for each of MaxWords. Words of a
 	// language have eight; runs of letters without spaces, as in base64 or random bytes, have many more.
 	MaxWordBytes int
+	// Progress, if not nil, is called when the text is read, and for every token from then on, with how many there are and at most will be.
+	Progress func(tokens, all int)
 }
 
 // Validate reports the first option that makes no sense.
@@ -61,7 +63,7 @@ func Train(text io.Reader, vocabSize int, o TrainOptions) (*Tokenizer, error) {
 		return nil, err
 	}
 	l := newLearner(words)
-	l.learn(vocabSize-1, o.MinCount)
+	l.learn(vocabSize-1, o.MinCount, o.Progress)
 	eos := addedToken{id: int32(len(l.tokens)), content: EndOfText, special: true, inVocab: true}
 	return build(append(l.tokens, []byte(EndOfText)), l.merges, []addedToken{eos})
 }
@@ -130,7 +132,11 @@ func (l *learner) addToken(text []byte) int32 {
 }
 
 // learn merges until there are vocabSize tokens or no pair occurs minCount times.
-func (l *learner) learn(vocabSize int, minCount int64) {
+func (l *learner) learn(vocabSize int, minCount int64, progress func(tokens, all int)) {
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	progress(len(l.tokens), vocabSize)
 	for len(l.tokens) < vocabSize && len(l.queue) > 0 {
 		top := l.queue.pop()
 		s := &l.stats[top.pair]
@@ -144,6 +150,7 @@ func (l *learner) learn(vocabSize int, minCount int64) {
 			return
 		}
 		l.mergePair(top.pair)
+		progress(len(l.tokens), vocabSize)
 	}
 }
 

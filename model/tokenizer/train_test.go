@@ -171,3 +171,21 @@ func BenchmarkEncode(b *testing.B) {
 		ids = tok.AppendEncode(ids[:0], text)
 	}
 }
+
+// Progress tells of every token, and changes none.
+func TestTrainProgress(t *testing.T) {
+	const text = "so shaken as we are, so wan with care, find we a time for frighted peace to pant"
+	last, most := 0, 0
+	got, err := Train(strings.NewReader(text), 270, TrainOptions{Progress: func(tokens, all int) {
+		if tokens < last || tokens > last+1 && last > 0 || all != 269 {
+			t.Errorf("got %d of %d behind %d", tokens, all, last)
+		}
+		last, most = tokens, max(most, tokens)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := Train(strings.NewReader(text), 270, TrainOptions{}); err != nil || most+1 != got.VocabSize() || want.VocabSize() != got.VocabSize() {
+		t.Errorf("told of %d tokens, got %d, %v", most, got.VocabSize(), err)
+	}
+}

@@ -84,6 +84,9 @@ func Store(path string, f *File) (err error) {
 		return fmt.Errorf("probe: %w", err)
 	}
 	_, err = t.Write(append(p, '\n'))
+	if err == nil {
+		err = errors.Join(t.Chmod(0o644), t.Sync())
+	}
 	if err = errors.Join(err, t.Close()); err == nil {
 		err = os.Rename(t.Name(), path)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Dir    string        // where a file may be written, and removed
 	Memory mem.Bytes     // most that the largest model may hold; 0 is no limit
 	Time   time.Duration // about what all may take; 0 is the least that gives rates
+
+	Progress func(done, all int, took time.Duration) // called after every visit to a model, if not nil
 }
 
 // rounds is how often every model is visited.
@@ -41,13 +43,18 @@ const rounds = 2
 func Measure(dev device.Device, o Options) (cost.Machine, error) {
 	m := NewMeter(dev, o)
 	end := time.Now().Add(o.Time)
-	left := rounds * m.Models()
+	all := rounds * m.Models()
+	left := all
 	for range rounds {
 		for i := range m.Models() {
+			began := time.Now()
 			if err := m.Visit(i, time.Until(end)/time.Duration(left)); err != nil { // what one took too long, the rest has less
 				return cost.Machine{}, err
 			}
 			left--
+			if o.Progress != nil {
+				o.Progress(all-left, all, time.Since(began))
+			}
 		}
 	}
 	return m.Machine()
