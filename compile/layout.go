@@ -120,11 +120,15 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 			if w.tight && huge && quick {
 				break
 			}
-			w.down = down
-			n := w.fit(order, bound, worth(tries, kept))
-			tries = append(tries, attempt{order, down, w.tight, n})
-			if n <= enough {
-				return n
+			x := attempt{order, down, w.tight, 0}
+			if k := slices.IndexFunc(tries, x.same); k >= 0 {
+				x.size = tries[k].size // more than enough
+			} else {
+				w.down = down
+				x.size = w.fit(order, bound, worth(tries, kept))
+			}
+			if tries = append(tries, x); x.size <= enough {
+				return x.size
 			}
 		}
 		return enough + 1
@@ -186,7 +190,9 @@ func place(p *Program, ids []int32, bound int64, quick bool) int64 {
 		}
 	}
 	slices.SortStableFunc(tries, func(a, b attempt) int { return cmp.Compare(a.size, b.size) })
-	for k := range min(climbs, len(tries)) {
+	tries = tries[:min(climbs, len(tries))]
+	tries = slices.CompactFunc(tries, func(a, b attempt) bool { return a.same(b) }) // what is improved twice comes out the same
+	for k := range tries {
 		w.climb(&tries[k], bound)
 	}
 	return w.best(ids, tries, bound)
@@ -223,6 +229,7 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool, least, most int6
 	span := func(i int32) float64 { return float64(bs[i].Last - bs[i].First + 1) }
 	keys := []func(i int32) float64{span, func(i int32) float64 { return float64(bs[i].Bytes) }, func(i int32) float64 { return float64(bs[i].Bytes) * span(i) }}
 	weight := make([]float64, len(bs)) //mem:ok planning runs before arenas are touched
+	s := newSkyline(w.p, ids, w.offset)
 	rng := uint64(len(ids))
 	tries := restarts
 	slacks := []int64{0, 4, 10, 18} // thousandths
@@ -244,8 +251,7 @@ func (w *placer) skylines(ids []int32, bound int64, quick bool, least, most int6
 					weight[i] *= 0.3 + float64(rng>>40)/(1<<24)
 				}
 			}
-			s := &skyline{p: w.p, capacity: bound + bound*slack/1000, offset: w.offset, weight: weight, branch: 1 + 7*(k/3%2)}
-			if s.search(ids) {
+			if s.search(bound+bound*slack/1000, weight, 1+7*(k/3%2)) {
 				var size int64
 				for _, i := range ids {
 					size = max(size, w.offset[i]+bs[i].Bytes)
@@ -263,6 +269,15 @@ type attempt struct {
 	down  func(int32) bool
 	tight bool
 	size  int64
+}
+
+// same tells whether a places as b does.
+func (a *attempt) same(b attempt) bool {
+	if a.tight != b.tight || !slices.Equal(a.order, b.order) {
+		return false
+	}
+	down := func(a *attempt, i int32) bool { return a.down != nil && a.down(i) }
+	return !slices.ContainsFunc(a.order, func(i int32) bool { return down(a, i) != down(&b, i) })
 }
 
 // settle writes the offsets of the last fit into the program.

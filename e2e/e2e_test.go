@@ -8,6 +8,7 @@
 //	generate_test.go   the tokens are the same whatever blocks, chunks, batch-mates and preemption are
 //	curve_test.go      every kernel set trains along PyTorch's curves
 //	smollm2_test.go    real weights continue texts, and foretell one, as llama.cpp does with them
+//	packed_test.go     and as they lie in their file, where llama.cpp agrees with itself
 //	tune_test.go       training goes on from quantised weights as in PyTorch, and what it writes is run
 //	quantised_test.go  quantised checkpoints run in the bytes of their codes, and as their values say
 //	process_test.go    processes stay under their limit, and go on where they were killed

@@ -93,7 +93,7 @@ func widened(t *testing.T, path string) string {
 }
 
 // opened is a model file, its tokenizer and the job of an engine for it.
-func opened(t *testing.T, path string, o serve.Options) (*weights.Model, *tokenizer.Tokenizer, *serve.Job, device.Device, device.Env) {
+func opened(t *testing.T, path string, dev device.Device, o serve.Options) (*weights.Model, *tokenizer.Tokenizer, *serve.Job, device.Env) {
 	t.Helper()
 	m, err := weights.Open(path)
 	if err != nil {
@@ -105,18 +105,17 @@ func opened(t *testing.T, path string, o serve.Options) (*weights.Model, *tokeni
 		t.Fatal(err)
 	}
 	o.Config, o.Types, o.Context = m.Config, m.Types, smolLM2Context
-	dev := newCPU(2)
 	j, err := serve.Plan(o, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, tok, j, dev, device.Env{Ledger: mem.NewLedger(mem.Limits{Memory: j.Promise.Memory()})}
+	return m, tok, j, device.Env{Ledger: mem.NewLedger(mem.Limits{Memory: j.Promise.Memory()})}
 }
 
 // together continues all prompts at once.
-func together(t *testing.T, path string, all []golden.Continuation) [][]int32 {
+func together(t *testing.T, path string, dev device.Device, all []golden.Continuation) [][]int32 {
 	t.Helper()
-	m, tok, j, dev, env := opened(t, path, serve.Options{MaxSeqs: len(all)})
+	m, tok, j, env := opened(t, path, dev, serve.Options{MaxSeqs: len(all)})
 	e, err := serve.New(j, dev, env, m.Source)
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +186,7 @@ func generate(t *testing.T, path string, c *golden.Continuation) []int32 {
 func TestSmolLM2ContinuesAsLlamaCpp(t *testing.T) {
 	path, all := continuations(t)
 	wide := widened(t, path)
-	got := together(t, wide, all)
+	got := together(t, wide, newCPU(2), all)
 	equal := 0
 	for i := range all {
 		if diverges(t, &all[i], got[i]) < 0 {
@@ -210,7 +209,8 @@ func TestSmolLM2ContinuesAsLlamaCpp(t *testing.T) {
 func TestSmolLM2Packed(t *testing.T) {
 	path, all := continuations(t)
 	want := golden.LoadPacked(t, filepath.Join(smolLM2Dir, "packed.json"), all)
-	m, _, j, dev, env := opened(t, path, serve.Options{PrefillChunk: smolLM2Context, Outs: 64})
+	dev := newCPU(2)
+	m, _, j, env := opened(t, path, dev, serve.Options{PrefillChunk: smolLM2Context, Outs: 64})
 	r, err := serve.NewRunner(j, dev, env, m.Source)
 	if err != nil {
 		t.Fatal(err)

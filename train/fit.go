@@ -128,6 +128,7 @@ func (c *compiler) smallest(r compile.Recompute) (*compile.Program, error) {
 
 func (c *compiler) leastStep(r compile.Recompute) (*compile.Program, error) {
 	if r.Policy == compile.Auto {
+		c.o.planning(c.graphs.main.Name + ", least memory of recompute auto")
 		x, err := c.auto()
 		if err != nil {
 			return nil, err

@@ -231,6 +231,7 @@ func (a *graphs) resume() *graph.Graph {
 func (a *graphs) programs(o *Options) ([]*compile.Program, error) {
 	var out []*compile.Program
 	for _, g := range a.others {
+		o.planning(g.Name)
 		p, err := compile.Step(g, compile.Options{Machine: o.Machine})
 		if err != nil {
 			return nil, fmt.Errorf("train: %s: %w", g.Name, err)

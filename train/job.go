@@ -193,6 +193,7 @@ func batchBytes(o *Options) mem.Bytes { return arena.Round(mem.Bytes(2 * 4 * o.B
 
 // step compiles the main graph; 0 is no limit.
 func (c *compiler) step(r compile.Recompute, limit int64) (*compile.Program, error) {
+	c.o.planning(c.graphs.main.Name + ", recompute " + r.String())
 	if r.Policy != compile.Auto {
 		return compile.Step(c.graphs.main, c.compileOptions(r, limit))
 	}

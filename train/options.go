@@ -79,6 +79,9 @@ type Options struct {
 
 	Seed    uint64 // of start weights and dropout; the stream of tokens has its own
 	Machine cost.Machine
+
+	// Planning is told which program is planned next; nil is not told. It is no setting of the run.
+	Planning func(program string) `json:"-"`
 }
 
 // Defaults returns the settings of a run of c that nothing else is said about.
@@ -305,4 +308,11 @@ func (o *Options) agree() map[string]string {
 		a["loss scale"] = fmt.Sprintf("%+v", o.LossScale)
 	}
 	return a
+}
+
+// planning tells which program is planned next.
+func (o *Options) planning(program string) {
+	if o.Planning != nil {
+		o.Planning(program)
+	}
 }

@@ -83,7 +83,9 @@ func (a *app) benchTrain(c *cobra.Command, b *benchTrainFlags) error {
 	}
 	r.Weights, r.Options.SaveEvery = "", 0
 	planHeap(r.Options.Memory)
+	done := a.planning(&r.Options)
 	job, err := r.plan()
+	done()
 	if err != nil {
 		return a.refuse(r, err)
 	}

@@ -156,13 +156,9 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 	if err := r.readable(context.Background()); err != nil { // as train does, which would refuse it
 		return err
 	}
-	job, err := r.plan()
+	job, least, err := a.planRun(r)
 	if err != nil {
 		return a.refuse(r, err)
-	}
-	least, err := job.Least()
-	if err != nil {
-		return err
 	}
 	a.printPlan(r, job, least)
 	fmt.Fprintf(a.text(), "fits: %v of %v\n", job.Promise.Memory(), r.Options.Memory)
@@ -179,7 +175,9 @@ func (a *app) plan(r *trainRun, program string, text bool) error {
 	if !a.json {
 		return nil
 	}
+	done := a.planning(&r.Options)
 	d, err := r.document(job, least)
+	done()
 	if err != nil {
 		return err
 	}

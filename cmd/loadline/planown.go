@@ -128,7 +128,9 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 		entry := servingEntry(r, job, o.Memory)
 		return &entry, nil
 	}
+	done := a.planning(&r.Options)
 	job, err := r.plan()
+	done()
 	if err != nil {
 		return nil, nil // more than can be addressed
 	}

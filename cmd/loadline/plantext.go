@@ -103,6 +103,8 @@ func (a *app) refuse(r *trainRun, err error) error {
 		peak    mem.Bytes
 		failed  error
 	)
+	done := a.planning(&r.Options)
+	defer done()
 	switch {
 	case errors.As(err, &no):
 		least, nearest, peak = no.Least, no.Nearest, no.NearestPeak
@@ -116,6 +118,7 @@ func (a *app) refuse(r *trainRun, err error) error {
 	if failed != nil {
 		return err // it says the numbers itself
 	}
+	done()
 	w := a.text()
 	r.printHead(w)
 	printPeak(w, job.Promise)
@@ -123,7 +126,9 @@ func (a *app) refuse(r *trainRun, err error) error {
 	if !a.json {
 		return err
 	}
+	done = a.planning(&r.Options)
 	d, failed := r.document(job, least)
+	done()
 	if failed != nil {
 		return errors.Join(err, failed)
 	}

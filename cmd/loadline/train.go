@@ -151,13 +151,9 @@ func (a *app) train(r *trainRun) error {
 	if err := r.readable(context.Background()); err != nil {
 		return err
 	}
-	job, err := r.plan()
+	job, least, err := a.planRun(r)
 	if err != nil {
 		return a.refuse(r, err)
-	}
-	least, err := job.Least()
-	if err != nil {
-		return err
 	}
 	a.printPlan(r, job, least)
 	ctx, stop := a.interruptible("finishing the step; once more to stop at once")
@@ -191,6 +187,7 @@ func (a *app) train(r *trainRun) error {
 	if r.Options.Ranks > 1 {
 		job = nil
 		settle(train.RuntimeBytes)
+		_, v.begun = a.busy("starting ranks")
 		report, err = a.runRanks(ctx, r, v)
 	} else {
 		settle(job.Runtime)

@@ -14,7 +14,8 @@ type trainView struct {
 	r      *trainRun
 	bar    progress
 	tokens int
-	failed error // of the event log; the run goes on
+	failed error  // of the event log; the run goes on
+	begun  func() // nil, or called when the first step begins, or the run has ended
 }
 
 func (a *app) newTrainView(r *trainRun) *trainView {
@@ -29,6 +30,7 @@ func (v *trainView) note(err error) {
 }
 
 func (v *trainView) begin(step int64) {
+	v.start()
 	if step > 0 {
 		v.a.say("going on from step %d\n", step)
 		v.sayKernels()
@@ -78,8 +80,15 @@ func (v *trainView) save(step int64, path string) {
 	v.note(v.a.log.write("save", map[string]any{"step": step, "path": path}))
 }
 
+func (v *trainView) start() {
+	if v.begun != nil {
+		v.begun()
+	}
+}
+
 // close takes the bar away.
 func (v *trainView) close() {
+	v.start()
 	if v.bar != nil {
 		v.bar.close()
 	}

@@ -57,12 +57,49 @@ func LoadContinuations(t testing.TB, path string) []Continuation {
 	t.Helper()
 	var all []Continuation
 	load(t, path, &all)
+	checkContinuations(t, path, all)
+	return all
+}
+
+func checkContinuations(t testing.TB, path string, all []Continuation) {
+	t.Helper()
 	for i, c := range all {
 		if n := len(c.Tokens); n == 0 || n != len(c.Seconds) || n != len(c.Gaps) || len(c.PromptIDs) == 0 {
 			t.Fatalf("golden: %s: continuation %d: %d tokens, %d seconds, %d gaps, want as many of each", path, i, n, len(c.Seconds), len(c.Gaps))
 		}
 	}
-	return all
+}
+
+// Determined is what a peer wrote after prompts about which it agrees with itself, in whatever way it computes: the first of a pool for which that is so.
+type Determined struct {
+	Pool          int            `json:"pool"` // prompts that there were
+	Left          []Left         `json:"left"`
+	Continuations []Continuation `json:"continuations"` // tokens of all variants, gaps of the first
+}
+
+// Left is how many prompts of a pool have the same continuation in a variant as in all before it.
+type Left struct {
+	Variant string `json:"variant"`
+	Prompts int    `json:"prompts"`
+}
+
+// LoadDetermined reads the continuations at path and fails t if it cannot.
+func LoadDetermined(t testing.TB, path string) Determined {
+	t.Helper()
+	var d Determined
+	load(t, path, &d)
+	checkContinuations(t, path, d.Continuations)
+	last := d.Pool
+	for _, x := range d.Left {
+		if x.Prompts > last {
+			t.Fatalf("golden: %s: %q leaves %d prompts of %d", path, x.Variant, x.Prompts, last)
+		}
+		last = x.Prompts
+	}
+	if len(d.Left) == 0 || len(d.Continuations) == 0 || len(d.Continuations) > last {
+		t.Fatalf("golden: %s: %d continuations of %d prompts that %d variants left", path, len(d.Continuations), last, len(d.Left))
+	}
+	return d
 }
 
 // LoadPerplexity reads the perplexity at path and fails t if it cannot.

@@ -49,6 +49,26 @@ func TestSmolLM2Goldens(t *testing.T) {
 	if k.Alike[0] > places || k.Alike[1] > places || min(k.Alike[0], k.Alike[1]) < places*9/10 {
 		t.Errorf("packed: %v of %d tokens alike", k.Alike, places)
 	}
+	d := LoadDetermined(t, filepath.Join(smolLM2Dir, "determined.json"))
+	varied := 0
+	for i, c := range d.Continuations {
+		different := map[int32]bool{}
+		for k, gap := range c.Gaps {
+			if gap < 0 || c.Tokens[k] == c.Seconds[k] {
+				t.Errorf("determined: continuation %d, token %d: got %d, second %d, a gap of %v", i, k, c.Tokens[k], c.Seconds[k], gap)
+			}
+			different[c.Tokens[k]] = true
+		}
+		if len(c.Tokens) < 64 {
+			t.Errorf("determined: continuation %d: %d tokens", i, len(c.Tokens))
+		}
+		if len(different) > 10 {
+			varied++
+		}
+	}
+	if n := len(d.Continuations); n != 20 || varied < n/2 {
+		t.Errorf("determined: %d continuations, %d of more than ten different tokens", n, varied)
+	}
 	p := LoadPerplexity(t, filepath.Join(smolLM2Dir, "perplexity.json"))
 	if p.Windows*p.Context < 65536 || p.Tokens != p.Windows*(p.Context-p.Context/2-1) {
 		t.Errorf("got %d windows of %d tokens, %d scored", p.Windows, p.Context, p.Tokens)
@@ -106,6 +126,19 @@ func TestLoadWeightsRefuses(t *testing.T) {
 	}
 	if got := LoadPacked(t, path, []Continuation{{Tokens: []int32{1, 2}}}); got.Plain != 0.1 || len(got.Gaps[0]) != 2 {
 		t.Errorf("packed: got %+v", got)
+	}
+	path = filepath.Join(t.TempDir(), "determined.json")
+	for _, c := range []struct {
+		left string
+		ok   bool
+	}{{`{"prompts":3},{"prompts":1}`, true}, {``, false}, {`{"prompts":2},{"prompts":3}`, false}, {`{"prompts":4}`, false}, {`{"prompts":0}`, false}} {
+		text := `{"pool":3,"left":[` + c.left + `],"continuations":[{"prompt_ids":[1],"tokens":[1],"seconds":[2],"gaps":[1]}]}`
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if report := fatal(t, func(tb testing.TB) { LoadDetermined(tb, path) }); (report == "") != c.ok {
+			t.Errorf("one continuation of 3 prompts, left %s: got report %q", c.left, report)
+		}
 	}
 	if report := fatal(t, func(tb testing.TB) { LoadPerplexity(tb, filepath.Join(t.TempDir(), "none")) }); report == "" {
 		t.Error("a file that is not there: is accepted")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Continues the prompts of e2e/testdata/smollm2 with llama.cpp again and computes the text's perplexity, and compares both with the committed
-# goldens, which tests hold loadline to. Works in .cache/peers, with gguf-py in an environment that 30-quant.sh uses too; see llamacpp/build.sh
-# for what llama.cpp needs.
+# Continues the prompts of e2e/testdata/smollm2 with llama.cpp again, some in the nine ways that must agree about them, and computes the text's
+# perplexity, and compares all with the committed goldens, which tests hold loadline to. Works in .cache/peers, with gguf-py in an environment that
+# 30-quant.sh uses too; see llamacpp/build.sh for what llama.cpp needs.
 #
 #   70-llamacpp.sh [--write]    --write rewrites the goldens
 set -euo pipefail
@@ -20,3 +20,5 @@ if [[ $(cat "$venv/packages" 2>/dev/null) != "$packages" ]]; then
 	echo "$packages" >"$venv/packages"
 fi
 "$venv/bin/python" "$root/e2e/testdata/smollm2/generate.py" $check "$model" "$bin" "$root/data/corpus/shakespeare.txt.gz"
+# shellcheck disable=SC2086 # none or one
+"$venv/bin/python" -B "$root/e2e/testdata/smollm2/determined.py" $check "$model" "$bin"

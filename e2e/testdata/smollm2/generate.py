@@ -14,7 +14,7 @@ packed.json: the same tokens with weights as the file has them. Then llama.cpp, 
 sets at other places, which moves logits so far that a greedy continuation says little: it leaves itself often. So tokens are not compared but
 logits, with the tokens of greedy.json given: `gaps` are those between its two likeliest tokens, from weights as they lie; `plain`, `repacked`
 and `between` the root mean squares of how far gaps of these, of repacked weights, and of the one against the other, are off; `alike` how
-many of the tokens are the likeliest with either.
+many of the tokens are the likeliest with either. determined.py finds prompts about which it does not leave itself.
 
 The prompts were fixed, and committed, before any of them was run, and are the same since: what they show was not chosen.
 

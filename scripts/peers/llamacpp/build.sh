@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes llama.cpp's programs, and greedy.cpp, in .cache/peers/llamacpp and prints their folder. Everything that computes (ggml) is built for the machine at hand
 # with its native flags, from the source inside the npm package node-llama-cpp; what reads files and builds graphs (libllama, llama-common), half an hour of
-# compiling without a kernel in it, is of the same version from that package's build for Linux on x86-64. Needs npm, git, cmake and a C++ compiler.
+# compiling without a kernel in it, is of the same version from that package's build for Linux on x86-64. greedy comes with that package's kernels too, in
+# kernels/NAME. Needs npm, git, cmake and a C++ compiler.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -55,6 +56,16 @@ program() {
 	done
 }
 program greedy "$here/greedy.cpp"
+
+# The package's own kernels, for AVX2 and for any x86-64: a program takes those that are in its folder.
+for kernels in haswell x64; do
+	mkdir -p "$bin/kernels/$kernels"
+	cp -p "$bin/greedy" "$bin/kernels/$kernels"
+	for library in libggml-base libggml.v0.4.0 libllama.v0.4.0 "libggml-cpu-$kernels"; do
+		ln -sf "$work/made/$library.so" "$bin/kernels/$kernels"
+	done
+	ln -sf libggml.v0.4.0.so "$bin/kernels/$kernels/libggml.so.0"
+done
 for tool in llama-bench perplexity quantize; do
 	program "llama-${tool#llama-}" "$source/tools/$tool"/{main,"$tool"}.cpp
 done

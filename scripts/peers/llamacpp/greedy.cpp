@@ -1,19 +1,23 @@
 // Continues prompts greedily with llama.cpp and tells how near each choice was.
 //
-//	greedy MODEL TOKENS THREADS plain|repacked [FORCED] <PROMPTS
+//	greedy MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single][,alike] [FORCED] <PROMPTS
 //
 // PROMPTS are separated by zero bytes. Keys and values are f32, and attention is not fused, which would round some of them: nothing is narrower than the
-// weights make it. plain leaves weights as the file has them, which chooses other kernels than repacked. Of each prompt it prints four lines of numbers: its
-// tokens; TOKENS new ones, past the end of the text too; the token that came second in each place; and by how much its logit was less.
+// weights make it. plain leaves weights as the file has them, which chooses other kernels than repacked. half keeps keys and values in f16 and leaves attention
+// to llama.cpp, its defaults; narrow keeps them in q8_0, where attention must be fused; single takes the prompt token by token, not at once. Of each prompt
+// it prints four lines of numbers: its tokens; TOKENS new ones, past the end of the text too; the token that came second in each place; and by how much its
+// logit was less.
 //
 // FORCED is a file with two lines of TOKENS tokens for each prompt: those that are taken in the place of the likeliest ones, and others. Then the fourth
-// line is by how much the others' logits are less than theirs.
+// line is by how much the others' logits are less than theirs. With alike they are what is hoped for, not forced: a prompt ends behind the first that is
+// another.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -52,18 +56,24 @@ static std::vector<llama_token> read(std::istream & in, int n) {
 
 int main(int argc, char ** argv) {
     if (argc < 5) {
-        fail("want MODEL TOKENS THREADS plain|repacked [FORCED]");
+        fail("want MODEL TOKENS THREADS plain|repacked[,half|,narrow][,single][,alike] [FORCED]");
     }
+    std::set<std::string> how;
+    std::istringstream    words(argv[4]);
+    for (std::string word; std::getline(words, word, ',');) {
+        how.insert(word);
+    }
+    const bool alike = how.count("alike") > 0;
+    const bool force = argc > 5 && !alike;
     const int     want    = atoi(argv[2]);
     const int     threads = atoi(argv[3]);
-    const bool    force   = argc > 5;
-    std::ifstream given(force ? argv[5] : "/dev/null");
+    std::ifstream given(argc > 5 ? argv[5] : "/dev/null");
 
     llama_log_set(quiet, nullptr);
     ggml_backend_load_all();
 
     llama_model_params mp = llama_model_default_params();
-    mp.use_extra_bufts    = strcmp(argv[4], "plain") != 0;
+    mp.use_extra_bufts    = how.count("plain") == 0;
     llama_model * model   = llama_model_load_from_file(argv[1], mp);
     if (model == nullptr) {
         fail("cannot load the model");
@@ -74,9 +84,15 @@ int main(int argc, char ** argv) {
     cp.n_ctx                = 4096;
     cp.n_threads            = threads;
     cp.n_threads_batch      = threads;
-    cp.type_k               = GGML_TYPE_F32;
-    cp.type_v               = GGML_TYPE_F32;
-    cp.flash_attn_type      = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    if (how.count("narrow") > 0) {
+        cp.type_k          = GGML_TYPE_Q8_0;
+        cp.type_v          = GGML_TYPE_Q8_0;
+        cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    } else if (how.count("half") == 0) {
+        cp.type_k          = GGML_TYPE_F32;
+        cp.type_v          = GGML_TYPE_F32;
+        cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    }
     llama_context * ctx = llama_init_from_model(model, cp);
     if (ctx == nullptr) {
         fail("cannot make a context");
@@ -96,12 +112,18 @@ int main(int argc, char ** argv) {
 
         std::vector<llama_token> tokens, seconds, forced, others;
         std::vector<float>       gaps;
-        if (force) {
+        if (argc > 5) {
             forced = read(given, want);
             others = read(given, want);
         }
         llama_memory_clear(llama_get_memory(ctx), true);
-        llama_batch batch = llama_batch_get_one(prompt.data(), prompt.size());
+        const int first = how.count("single") > 0 ? n - 1 : 0; // those before it are decoded one by one
+        for (int i = 0; i < first; i++) {
+            if (llama_decode(ctx, llama_batch_get_one(&prompt[i], 1)) != 0) {
+                fail("cannot decode");
+            }
+        }
+        llama_batch batch = llama_batch_get_one(prompt.data() + first, n - first);
         llama_token next  = 0;
         for (int i = 0; i < want; i++) {
             if (llama_decode(ctx, batch) != 0) {
@@ -122,6 +144,9 @@ int main(int argc, char ** argv) {
             seconds.push_back(second);
             next = force ? forced[i] : best;
             gaps.push_back(logits[next] - logits[force ? others[i] : second]);
+            if (alike && best != forced[i]) {
+                break;
+            }
             batch = llama_batch_get_one(&next, 1);
         }
         print("%d", prompt);
