@@ -9,7 +9,7 @@ import (
 // policy is the decisions of a fixed recompute policy.
 //
 // Full keeps what enters a layer and recomputes the rest of the layer; Tags recomputes what the named parts make, but for
-// a part's result that is small beside its insides: of standard attention's core the scores are computed again and what
+// a part's result that is small beside its insides: of standard attention's core the probabilities are computed again and what
 // the core hands on is kept, which saves the last product. Row statistics are always kept, and so is what stands outside
 // of the layers. In a gathered weight (ZeRO-3) there is nothing to choose: it is gathered again.
 func (f *flow) policy(r Recompute) []decision {

@@ -1,7 +1,7 @@
 package graph
 
-// Scores is the first half of standard attention: q (N,H·K), k (S,G·K), table, seq, pos → Scale·q·kᵀ (N,H,Context); what
-// a row does not see is −Inf. A Softcap is left to an operation of its own.
+// Scores is the first step of standard attention where scores have a softcap, an operation of its own (AttentionProbs is where they have none):
+// q (N,H·K), k (S,G·K), table, seq, pos → Scale·q·kᵀ (N,H,Context); what a row does not see is −Inf.
 type Scores struct{ AttentionSpec }
 
 // ScoresDQ is its gradient for q: ds (N,H,Context), k, table, seq, pos → (N,H·K).

@@ -10,12 +10,12 @@ import (
 const (
 	probRows   = 48              // rows whose scores are held at once
 	keptBlocks = 4096 / keyBlock // blocks of keys that stay packed for all rows of a tile
-	scorePad   = keyBlock + 16   // beside a row's scores: what its first block holds before them, and so that rows do not meet in a cache's sets
+	scorePad   = 144             // between rows' scores, which would meet in a few sets of a cache
 )
 
 // probsParts is how a thread's workspace divides for rows of attention.
 func probsParts(a graph.AttentionSpec, rows int) []int {
-	blocks := min(keptBlocks, (a.Context+keyBlock-1)/keyBlock+1)
+	blocks := min(keptBlocks, (a.Context+keyBlock-1)/keyBlock)
 	return []int{
 		tileRows * a.HeadDim,                            // scaled queries
 		blocks * kernel.PackedBLen(a.HeadDim, keyBlock), // keys
