@@ -269,7 +269,7 @@ func TestNearest(t *testing.T) {
 	o := wide()
 	o.Config.NumLayers, o.Seq = 1, 128
 	l := least(t, o)
-	var given []string
+	var named []string
 	for _, part := range []mem.Bytes{95, 60, 50, 45, 40, 35, 30, 26, 22, 18, 1} {
 		o.Memory = l["none"] * part / 100
 		_, err := Compile(o, (&setup{}).dev(), FixedBytes{})
@@ -281,14 +281,14 @@ func TestNearest(t *testing.T) {
 		if under := no.Nearest != no.Higher; under != (no.NearestPeak <= o.Memory) {
 			t.Errorf("%d%%: %q takes %v of %v", part, no.Nearest, no.NearestPeak, o.Memory)
 		}
-		given = append(given, no.Nearest)
+		named = append(named, no.Nearest)
 	}
-	all := strings.Join(given, "\n")
+	flags := strings.Join(named, "\n")
 	at := -1
 	for _, first := range []string{"--recompute auto", "--batch ", "--offload optimizer", "--precision bf16", "--seq ", "--memory "} {
-		i := strings.Index(all, first)
+		i := strings.Index(flags, first)
 		if i <= at {
-			t.Errorf("got %s at %d, want it behind what was given up before it:\n%s", first, i, all)
+			t.Errorf("got %s at %d, want it behind what was given up before it:\n%s", first, i, flags)
 		}
 		at = i
 	}
@@ -297,6 +297,15 @@ func TestNearest(t *testing.T) {
 	low.Memory, low.Lower = least(t, low)["none"]*30/100, mem.GiB
 	if _, err := Compile(low, (&setup{}).dev(), FixedBytes{}); !refused(t, low, err) {
 		t.Errorf("with a lower tier: got %v", err)
+	}
+	all := wide() // only with all given up, micro-batches too, does it fit
+	all.Seq, all.Accumulate = leastSeq, 4
+	last := given(all)
+	last.OffloadOptimizer = true
+	all.Memory = least(t, last)["none"]
+	_, err := Compile(all, (&setup{}).dev(), FixedBytes{})
+	if no := new(DoesNotFitError); !refused(t, all, err) || !errors.As(err, &no) || no.Nearest != "--batch 1 --accumulate 1 --precision bf16 --offload optimizer" {
+		t.Errorf("all given up: got %v, %+v", err, no)
 	}
 	chunked := o
 	chunked.HeadChunk, chunked.Memory = AutoChunk, l["none"]*30/100

@@ -96,11 +96,11 @@ func (c *compiler) nearest() *way {
 			}
 		}
 	}
-	return nil
+	return c.keptWithin(given(all[len(all)-1]), far)
 }
 
-// possible tells whether a run may fit when all is given up that nearest gives up, with the State where o has it.
-func (c *compiler) possible(o Options) bool {
+// given is o with all given up that nearest gives up, the State where o has it; of a run that goes on, what takes no more than the least of them.
+func given(o Options) Options {
 	o.Batch = 1
 	if !o.Continues {
 		o.Accumulate, o.Seq = 1, min(o.Seq, leastSeq)
@@ -108,8 +108,13 @@ func (c *compiler) possible(o Options) bool {
 			o.Precision = "bf16"
 		}
 	}
-	x := c.of(o)
-	return x != nil && x.near(0.94)
+	return o
+}
+
+// possible tells whether a run may fit when all is given up that nearest gives up, with the State where o has it.
+func (c *compiler) possible(o Options) bool {
+	x := c.of(given(o))
+	return x != nil && x.near(far)
 }
 
 // of is the compiler of other options; nil where they cannot be.
@@ -124,10 +129,15 @@ func (c *compiler) of(o Options) *compiler {
 	return x
 }
 
-// near tells whether it may be worth looking for what auto makes of a run: of what it takes where everything is recomputed, the part far is within the
-// limits. Auto needs seldom much less than that, and takes far longer to compile. A run that only auto fits, and by more, is missed: one has been seen at
-// 0.952. So far is lower where one run is asked about for all, and not as low as that where there are many.
-func (c *compiler) near(far float64) bool {
+// Auto seldom needs much less than where everything is recomputed, and takes far longer to compile. It is looked for where that part of it is within the
+// limits: hardly, of each of many runs; far, of the one that gives up all. So a run that only auto fits may be missed: auto has been seen at 0.952.
+const (
+	hardly = 0.97
+	far    = 0.94
+)
+
+// near tells whether a part of what a run takes where everything is recomputed is within the limits.
+func (c *compiler) near(part float64) bool {
 	p, err := c.smallest(compile.Recompute{Policy: compile.Full})
 	if err != nil {
 		return false
@@ -137,19 +147,22 @@ func (c *compiler) near(far float64) bool {
 		return false
 	}
 	peak, l := j.Plan().Peak, c.limits()
-	within := func(n, limit mem.Bytes) bool { return limit == 0 || far*float64(n) <= float64(limit) }
+	within := func(n, limit mem.Bytes) bool { return limit == 0 || part*float64(n) <= float64(limit) }
 	return within(peak.Memory(), l.Memory) && within(peak.Total(mem.Device), l.Tier[mem.Device])
 }
 
 // kept is the run of o with its own policy, or else with auto; nil if neither fits.
-func (c *compiler) kept(o Options) *way {
+func (c *compiler) kept(o Options) *way { return c.keptWithin(o, hardly) }
+
+// keptWithin is kept where a run is near by that part.
+func (c *compiler) keptWithin(o Options, part float64) *way {
 	same := o.Batch == c.o.Batch && o.Accumulate == c.o.Accumulate && o.Seq == c.o.Seq && o.Precision == c.o.Precision && o.OffloadOptimizer == c.o.OffloadOptimizer
 	x := c
 	if !same {
 		x = c.of(o)
 	}
 	if !same {
-		if x == nil || !x.near(0.97) {
+		if x == nil || !x.near(part) {
 			return nil
 		}
 		if j, err := x.fit(o.Recompute); err == nil && j != nil {
