@@ -25,14 +25,30 @@ type DoesNotFitError struct {
 	Least []Least
 
 	// Nearest is the nearest setting that fits, in flags: under the same limits if there is one, else Higher. NearestOptions and NearestPeak are that run's,
-	// and what it takes, the least of it with Higher. It is empty if none was found.
+	// and the memory that it takes, the least of it with Higher, whichever limit is Bound. It is empty if none was found.
 	Nearest        string
 	NearestOptions Options
 	NearestPeak    mem.Bytes
 	Higher         string // with which limit the run fits under one of the policies, in flags; empty if none was found
 
+	higher Options   // the run's with Higher
+	takes  mem.Bytes // what Nearest takes of what Bound limits
 	varies bool      // what Nearest takes is the least: the loss head may hold more
 	c      *compiler // that complete asks; nil when it has
+}
+
+// Besides adds to Nearest and to Higher what more says that a run of such options wants besides, for a limit that only the caller knows.
+func (e *DoesNotFitError) Besides(more func(Options) string) {
+	one := e.Nearest == e.Higher
+	if e.Nearest != "" {
+		e.Nearest += more(e.NearestOptions)
+	}
+	switch {
+	case one:
+		e.Higher = e.Nearest
+	case e.Higher != "":
+		e.Higher += more(e.higher)
+	}
 }
 
 // Error returns one line: what went wrong.
@@ -58,23 +74,29 @@ func (e *DoesNotFitError) Advice() string {
 	for i, l := range e.Least {
 		least[i] = fmt.Sprintf("%s %v", l.Policy, l.Memory)
 	}
-	s := "least memory by recompute policy: " + strings.Join(least, ", ")
+	s := " (least memory by recompute policy: " + strings.Join(least, ", ") + ")"
+	if len(least) == 0 { // of Attempt
+		s = ""
+	}
 	switch e.Nearest {
 	case "":
 	case e.Higher:
-		return "use " + e.Higher + " (" + s + ")"
+		return "use " + e.Higher + s
 	default:
 		takes := "takes"
 		if e.varies {
 			takes = "takes at least"
 		}
-		nearest := fmt.Sprintf("use %s, which %s %v", e.Nearest, takes, e.NearestPeak)
+		nearest := fmt.Sprintf("use %s, which %s %v", e.Nearest, takes, e.takes)
+		if e.Bound != "memory" {
+			nearest += " of device memory"
+		}
 		if e.Higher != "" {
 			nearest += ", or " + e.Higher
 		}
-		return nearest + " (" + s + ")"
+		return nearest + s
 	}
-	return "use a smaller --batch or --seq (" + s + ")"
+	return "use a smaller --batch or --seq" + s
 }
 
 // within returns the most bytes that a mapping may hold so that, rounded to whole pages, it takes no more than n.
@@ -169,10 +191,17 @@ func (e *DoesNotFitError) complete() error {
 	if e.Least, err = c.leasts(); err != nil {
 		return err
 	}
-	e.Higher, e.NearestOptions, e.NearestPeak = c.raised(e.Least)
-	e.Nearest = e.Higher
+	e.Higher, e.higher, e.NearestPeak = c.raised(e.Least)
+	e.Nearest, e.NearestOptions = e.Higher, e.higher
 	if w := c.nearest(); w != nil {
-		e.Nearest, e.NearestOptions, e.NearestPeak = w.flags(c.o), w.o, w.job.Plan().Memory()
+		peak := c.lowered(w).Promise.Peak
+		e.Nearest, e.NearestOptions, e.NearestPeak = w.flags(c.o), w.o, peak.Memory()
+		if e.takes = e.NearestPeak; e.Bound != "memory" {
+			e.takes = peak.Total(mem.Device)
+		}
+	}
+	if e.varies { // c's is the least
+		e.NearestOptions.HeadChunk, e.higher.HeadChunk = AutoChunk, AutoChunk
 	}
 	return e
 }

@@ -211,12 +211,55 @@ func fits(t *testing.T, o Options, no *DoesNotFitError, fixed FixedBytes) {
 			t.Errorf("%v, device %v: advice %q does not fit: %v", o.Memory, o.DeviceMemory, flags, err)
 			continue
 		}
-		if flags == no.Nearest && (j.Promise.Memory() != no.NearestPeak && (flags != no.Higher || j.Promise.Memory() < no.NearestPeak) || !reflect.DeepEqual(x, no.NearestOptions)) {
+		takes := j.Promise.Memory()
+		if no.Bound != "memory" {
+			takes = j.Promise.Peak.Total(mem.Device)
+		}
+		if flags == no.Nearest && flags != no.Higher && takes != no.takes && (!no.varies || takes < no.takes) {
+			t.Errorf("%v, device %v: advice %q: takes %v, said are %v", o.Memory, o.DeviceMemory, flags, takes, no.takes)
+		}
+		if flags == no.Nearest && (j.Promise.Memory() != no.NearestPeak && (flags != no.Higher && !no.varies || j.Promise.Memory() < no.NearestPeak) || !reflect.DeepEqual(x, no.NearestOptions)) {
 			t.Errorf("%v: advice %q: got a peak of %v, want %v", o.Memory, flags, j.Promise.Memory(), no.NearestPeak)
 		}
 	}
-	if same := no.Nearest == no.Higher; same == strings.Contains(no.Advice(), ", which takes "+no.NearestPeak.String()) || !strings.Contains(no.Advice(), no.Nearest) {
+	says := ", which takes "
+	if no.varies {
+		says += "at least "
+	}
+	if same := no.Nearest == no.Higher; same == strings.Contains(no.Advice(), says+no.takes.String()) || !strings.Contains(no.Advice(), no.Nearest) {
 		t.Errorf("got advice %q", no.Advice())
+	}
+}
+
+// refused tells whether err refuses o, and checks what it then names.
+func refused(t *testing.T, o Options, err error) bool {
+	t.Helper()
+	no := new(DoesNotFitError)
+	if !errors.As(err, &no) {
+		return false
+	}
+	fits(t, o, no, FixedBytes{})
+	return true
+}
+
+// An attempt is refused with the same numbers, and without what would fit; what only the caller limits is added to each alternative once.
+func TestAttempt(t *testing.T) {
+	o := wide()
+	o.Memory = mem.MiB / 2
+	_, err := Attempt(o, (&setup{}).dev(), FixedBytes{})
+	_, full := Compile(o, (&setup{}).dev(), FixedBytes{})
+	no := new(DoesNotFitError)
+	if !errors.As(err, &no) || err.Error() != full.Error() || no.Nearest != "" || no.Least != nil || no.c != nil || no.Advice() != "use a smaller --batch or --seq" {
+		t.Errorf("got %v, %+v, want %v", err, no, full)
+	}
+	more := func(o Options) string { return " --more " + strconv.Itoa(o.Batch) }
+	for _, c := range []struct{ nearest, higher, wantNearest, wantHigher string }{
+		{"", "", "", ""}, {"a", "", "a --more 1", ""}, {"a", "b", "a --more 1", "b --more 2"}, {"b", "b", "b --more 1", "b --more 1"},
+	} {
+		e := &DoesNotFitError{Nearest: c.nearest, Higher: c.higher, NearestOptions: Options{Batch: 1}, higher: Options{Batch: 2}}
+		if e.Besides(more); e.Nearest != c.wantNearest || e.Higher != c.wantHigher {
+			t.Errorf("%q, %q: got %q, %q", c.nearest, c.higher, e.Nearest, e.Higher)
+		}
 	}
 }
 
@@ -226,7 +269,7 @@ func TestNearest(t *testing.T) {
 	o := wide()
 	o.Config.NumLayers, o.Seq = 1, 128
 	l := least(t, o)
-	var given []string
+	var named []string
 	for _, part := range []mem.Bytes{95, 60, 50, 45, 40, 35, 30, 26, 22, 18, 1} {
 		o.Memory = l["none"] * part / 100
 		_, err := Compile(o, (&setup{}).dev(), FixedBytes{})
@@ -238,16 +281,36 @@ func TestNearest(t *testing.T) {
 		if under := no.Nearest != no.Higher; under != (no.NearestPeak <= o.Memory) {
 			t.Errorf("%d%%: %q takes %v of %v", part, no.Nearest, no.NearestPeak, o.Memory)
 		}
-		given = append(given, no.Nearest)
+		named = append(named, no.Nearest)
 	}
-	all := strings.Join(given, "\n")
+	flags := strings.Join(named, "\n")
 	at := -1
 	for _, first := range []string{"--recompute auto", "--batch ", "--offload optimizer", "--precision bf16", "--seq ", "--memory "} {
-		i := strings.Index(all, first)
+		i := strings.Index(flags, first)
 		if i <= at {
-			t.Errorf("got %s at %d, want it behind what was given up before it:\n%s", first, i, all)
+			t.Errorf("got %s at %d, want it behind what was given up before it:\n%s", first, i, flags)
 		}
 		at = i
+	}
+	low := wide() // what is advised takes the lower tier by itself, and less memory than it would without
+	low.Batch, low.Seq = 8, 64
+	low.Memory, low.Lower = least(t, low)["none"]*30/100, mem.GiB
+	if _, err := Compile(low, (&setup{}).dev(), FixedBytes{}); !refused(t, low, err) {
+		t.Errorf("with a lower tier: got %v", err)
+	}
+	all := wide() // only with all given up, micro-batches too, does it fit
+	all.Seq, all.Accumulate = leastSeq, 4
+	last := given(all)
+	last.OffloadOptimizer = true
+	all.Memory = least(t, last)["none"]
+	_, err := Compile(all, (&setup{}).dev(), FixedBytes{})
+	if no := new(DoesNotFitError); !refused(t, all, err) || !errors.As(err, &no) || no.Nearest != "--batch 1 --accumulate 1 --precision bf16 --offload optimizer" {
+		t.Errorf("all given up: got %v, %+v", err, no)
+	}
+	chunked := o
+	chunked.HeadChunk, chunked.Memory = AutoChunk, l["none"]*30/100
+	if _, err := Compile(chunked, (&setup{}).dev(), FixedBytes{}); !refused(t, chunked, err) {
+		t.Errorf("with chunks of any size: got %v", err)
 	}
 	o.Continues = true
 	for _, part := range []mem.Bytes{40, 20, 10} {

@@ -82,17 +82,32 @@ func (j *Job) Offloaded() (n mem.Bytes) {
 func (j *Job) HeadChunk() int { return j.Options.chunk() }
 
 // Compile plans a run. It runs nothing and reads no file; the same arguments give the same job. A run that does not fit is refused with a
-// *DoesNotFitError.
+// *DoesNotFitError, for which it compiles many others.
 func Compile(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
+	job, err := compileLower(o, dev, fixed)
+	if no := new(DoesNotFitError); errors.As(err, &no) {
+		return nil, no.complete()
+	}
+	return job, err
+}
+
+// Attempt is Compile for whom a refusal says enough that tells what the run needs: it looks for nothing that would fit instead.
+func Attempt(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
+	job, err := compileLower(o, dev, fixed)
+	if no := new(DoesNotFitError); errors.As(err, &no) {
+		no.c = nil
+	}
+	return job, err
+}
+
+// compileLower plans a run, on the lower tier where Options.Lower lets it.
+func compileLower(o Options, dev device.Device, fixed FixedBytes) (*Job, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	job, err := compileRun(o, dev, fixed)
 	if o.Lower > 0 && !o.OffloadOptimizer {
-		job, err = orLower(o, dev, fixed, job, err)
-	}
-	if no := new(DoesNotFitError); errors.As(err, &no) {
-		return nil, no.complete()
+		return orLower(o, dev, fixed, job, err)
 	}
 	return job, err
 }

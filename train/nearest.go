@@ -96,11 +96,11 @@ func (c *compiler) nearest() *way {
 			}
 		}
 	}
-	return nil
+	return c.keptWithin(given(all[len(all)-1]), far)
 }
 
-// possible tells whether a run may fit when all is given up that nearest gives up, with the State where o has it.
-func (c *compiler) possible(o Options) bool {
+// given is o with all given up that nearest gives up, the State where o has it; of a run that goes on, what takes no more than the least of them.
+func given(o Options) Options {
 	o.Batch = 1
 	if !o.Continues {
 		o.Accumulate, o.Seq = 1, min(o.Seq, leastSeq)
@@ -108,8 +108,13 @@ func (c *compiler) possible(o Options) bool {
 			o.Precision = "bf16"
 		}
 	}
-	x := c.of(o)
-	return x != nil && x.near()
+	return o
+}
+
+// possible tells whether a run may fit when all is given up that nearest gives up, with the State where o has it.
+func (c *compiler) possible(o Options) bool {
+	x := c.of(given(o))
+	return x != nil && x.near(far)
 }
 
 // of is the compiler of other options; nil where they cannot be.
@@ -124,9 +129,15 @@ func (c *compiler) of(o Options) *compiler {
 	return x
 }
 
-// near tells whether it may be worth looking for what auto makes of a run: where everything is recomputed it is hardly beyond the limits. Auto needs
-// seldom much less than that, and takes far longer to compile.
-func (c *compiler) near() bool {
+// Auto seldom needs much less than where everything is recomputed, and takes far longer to compile. It is looked for where that part of it is within the
+// limits: hardly, of each of many runs; far, of the one that gives up all. So a run that only auto fits may be missed: auto has been seen at 0.952.
+const (
+	hardly = 0.97
+	far    = 0.94
+)
+
+// near tells whether a part of what a run takes where everything is recomputed is within the limits.
+func (c *compiler) near(part float64) bool {
 	p, err := c.smallest(compile.Recompute{Policy: compile.Full})
 	if err != nil {
 		return false
@@ -135,21 +146,23 @@ func (c *compiler) near() bool {
 	if err != nil {
 		return false
 	}
-	const far = 0.97
 	peak, l := j.Plan().Peak, c.limits()
-	within := func(n, limit mem.Bytes) bool { return limit == 0 || far*float64(n) <= float64(limit) }
+	within := func(n, limit mem.Bytes) bool { return limit == 0 || part*float64(n) <= float64(limit) }
 	return within(peak.Memory(), l.Memory) && within(peak.Total(mem.Device), l.Tier[mem.Device])
 }
 
 // kept is the run of o with its own policy, or else with auto; nil if neither fits.
-func (c *compiler) kept(o Options) *way {
+func (c *compiler) kept(o Options) *way { return c.keptWithin(o, hardly) }
+
+// keptWithin is kept where a run is near by that part.
+func (c *compiler) keptWithin(o Options, part float64) *way {
 	same := o.Batch == c.o.Batch && o.Accumulate == c.o.Accumulate && o.Seq == c.o.Seq && o.Precision == c.o.Precision && o.OffloadOptimizer == c.o.OffloadOptimizer
 	x := c
 	if !same {
 		x = c.of(o)
 	}
 	if !same {
-		if x == nil || !x.near() {
+		if x == nil || !x.near(part) {
 			return nil
 		}
 		if j, err := x.fit(o.Recompute); err == nil && j != nil {
@@ -164,6 +177,17 @@ func (c *compiler) kept(o Options) *way {
 		return &way{o, j, true}
 	}
 	return nil
+}
+
+// lowered is the run of a way, which takes a lower tier by itself where Options.Lower lets it.
+func (c *compiler) lowered(w *way) *Job {
+	j := &Job{Job: w.job, Options: w.o, Step: w.job.Programs[0], Promise: w.job.Plan()}
+	if w.o.Lower > 0 && !w.o.OffloadOptimizer {
+		if low, err := orLower(w.o, c.dev, c.fixed, j, nil); err == nil {
+			return low
+		}
+	}
+	return j
 }
 
 // fewer is the run of o with as many sequences of a micro-batch as fit; nil if one is too many. Those of a step stay as many if steady, in more micro-batches,

@@ -261,15 +261,15 @@ func profiled(file *profileFile, f func() error) (err error) {
 func startProfile(file *profileFile) (stop func(keep bool) error, err error) {
 	w := &checked{w: file}
 	if err := pprof.StartCPUProfile(w); err != nil {
-		return nil, fmt.Errorf("--cpuprofile: %w", errors.Join(err, file.abort()))
+		return nil, fmt.Errorf("--cpuprofile: %w", err)
 	}
 	return func(keep bool) error {
 		pprof.StopCPUProfile()
-		end := file.abort
-		if keep && w.failed == nil {
-			end = file.commit
+		err := w.failed
+		if keep && err == nil {
+			err = file.commit()
 		}
-		if err := errors.Join(w.failed, end()); err != nil {
+		if err != nil {
 			return fmt.Errorf("--cpuprofile: %w", err)
 		}
 		return nil

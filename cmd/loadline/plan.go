@@ -141,7 +141,7 @@ type planDocument struct {
 	Largest []leastLine  `json:"largest"` // of the run as asked for, largest first
 	Nearest string       `json:"nearest"` // flags of the nearest setting that fits; empty where the run fits
 
-	NearestPeak mem.Bytes `json:"nearest_peak_bytes"` // what that takes
+	NearestPeak mem.Bytes `json:"nearest_peak_bytes"` // the memory that it takes, also where --device-memory refuses
 }
 
 // leastLine is a line of a plan.
@@ -202,7 +202,7 @@ func (r *trainRun) document(job *train.Job, least []train.Least) (*planDocument,
 		}
 		other := *r
 		other.Options.Recompute, other.Options.Memory = policy, l.Memory
-		j, err := train.Compile(other.Options, other.device(), other.fixed())
+		j, err := train.Attempt(other.Options, other.device(), other.fixed())
 		var no *train.DoesNotFitError
 		if errors.As(err, &no) { // the limit of another tier is in the way
 			continue

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,5 +53,33 @@ func TestPlanningShown(t *testing.T) {
 				t.Error("options are told of when all is done")
 			}
 		})
+	}
+}
+
+// What ranks say comes whole, and after what is shown until they begin.
+func TestRankErrors(t *testing.T) {
+	var text bytes.Buffer
+	a := &app{err: &text}
+	_, done := a.busy("starting ranks")
+	ended := 0
+	w := a.rankErrors(sync.OnceFunc(func() {
+		done()
+		text.WriteString("(ended)\n")
+		ended++
+	}))
+	var ranks sync.WaitGroup
+	for rank := range 3 {
+		ranks.Go(func() {
+			for range 10 {
+				fmt.Fprintf(w, "rank %d\n", rank)
+			}
+		})
+	}
+	ranks.Wait()
+	if got := text.String(); ended != 1 || !strings.HasPrefix(got, "(ended)\nrank ") || len(got) != len("(ended)\n")+30*len("rank 0\n") {
+		t.Errorf("ended %d times: got %q", ended, got)
+	}
+	if f, ok := (&app{err: os.Stderr}).rankErrors(nil).(*os.File); terminal(os.Stderr) == 0 && (!ok || f != os.Stderr) {
+		t.Error("a file is not the ranks' own")
 	}
 }

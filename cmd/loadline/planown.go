@@ -10,6 +10,7 @@ import (
 	"loadline/mem"
 	"loadline/planner/search"
 	"loadline/serve"
+	"loadline/train"
 )
 
 // runsHere tells whether our own device is of a machine's kind, and our own code runs the model of the flags.
@@ -129,7 +130,7 @@ func (a *app) compileOwn(c *cobra.Command, t *trainFlags, q *search.Question, x 
 		return &entry, nil
 	}
 	done := a.planning(&r.Options)
-	job, err := r.plan()
+	job, err := r.planWith(train.Attempt)
 	done()
 	if err != nil {
 		return nil, nil // more than can be addressed

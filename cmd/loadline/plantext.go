@@ -149,5 +149,5 @@ func (r *trainRun) unbounded(no *train.DoesNotFitError) (*train.Job, error) {
 			o.DeviceMemory = max(no.Need, r.Options.DeviceMemory)
 		}
 	}
-	return train.Compile(*o, free.device(), free.fixed())
+	return train.Attempt(*o, free.device(), free.fixed())
 }

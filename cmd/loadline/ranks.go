@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,8 +82,32 @@ func (e *rankError) Error() string {
 // Advice returns one line: what to do.
 func (e *rankError) Advice() string { return e.Try }
 
-// runRanks runs the ranks to their end, and returns what they report, as one: the worst rank's memory.
-func (a *app) runRanks(ctx context.Context, r *trainRun, w watcher) (_ *workReport, err error) {
+// firstWrite passes on what several write, one after the other, and calls begun before.
+type firstWrite struct {
+	mu    sync.Mutex
+	w     io.Writer
+	begun func()
+}
+
+// Write implements io.Writer.
+func (f *firstWrite) Write(p []byte) (int, error) {
+	f.begun()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.w.Write(p)
+}
+
+// rankErrors is the stderr of ranks. They share a file with this process, which writes whole lines there; else, and on a terminal, where it draws, it
+// writes for them, and begun ends what it shows until then.
+func (a *app) rankErrors(begun func()) io.Writer {
+	if f, ok := a.err.(*os.File); ok && terminal(f) == 0 {
+		return f
+	}
+	return &firstWrite{w: a.err, begun: begun}
+}
+
+// runRanks runs the ranks to their end, and returns what they report, as one: the worst rank's memory. What else they say goes to stderr.
+func (a *app) runRanks(ctx context.Context, r *trainRun, w watcher, stderr io.Writer) (_ *workReport, err error) {
 	ranks := r.Options.Ranks
 	world, err := local.NewWorld(ranks, local.Options{Grace: rankGrace})
 	if err != nil {
@@ -97,7 +122,7 @@ func (a *app) runRanks(ctx context.Context, r *trainRun, w watcher) (_ *workRepo
 	cmds := make([]*exec.Cmd, ranks)
 	var readers sync.WaitGroup
 	for rank := range ranks {
-		if cmds[rank], err = a.startRank(world, rank, string(text), &readers, &last[rank], w); err != nil {
+		if cmds[rank], err = startRank(world, rank, string(text), stderr, &readers, &last[rank], w); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +138,7 @@ func (a *app) runRanks(ctx context.Context, r *trainRun, w watcher) (_ *workRepo
 }
 
 // startRank starts a rank's process and a reader of what it says.
-func (a *app) startRank(world *local.World, rank int, run string, readers *sync.WaitGroup, last *message, w watcher) (*exec.Cmd, error) {
+func startRank(world *local.World, rank int, run string, stderr io.Writer, readers *sync.WaitGroup, last *message, w watcher) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("ranks: %w", err)
@@ -124,7 +149,7 @@ func (a *app) startRank(world *local.World, rank int, run string, readers *sync.
 	}
 	defer to.Close() // the child has its own
 	c := exec.Command(self)
-	c.Stderr = a.err
+	c.Stderr = stderr
 	c.ExtraFiles = []*os.File{to} // descriptor 3
 	seat := world.Seat(c, rank)
 	c.Env = append(os.Environ(), seatVar+"="+seat.String(), runVar+"="+run)

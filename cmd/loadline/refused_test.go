@@ -83,8 +83,16 @@ func TestRefusedTiers(t *testing.T) {
 				continue
 			}
 			followed++
-			if again := loadline(t, append(args, strings.Fields(d.Nearest)...)...); again.code != codeDone {
-				t.Errorf("%v %s: got exit code %d, %s", args, d.Nearest, again.code, again.err)
+			_, try, _ := strings.Cut(strings.TrimSpace(r.err), "\n  try: ")
+			try, _, _ = strings.Cut(strings.TrimPrefix(try, "use "), " (least memory by ")
+			ways := strings.Split(try, ", or ")
+			if ways[0], _, _ = strings.Cut(ways[0], ", which takes "); ways[0] != d.Nearest {
+				t.Errorf("%v: got advice %q, want %q first", args, try, d.Nearest)
+			}
+			for _, way := range ways {
+				if again := loadline(t, append(args, strings.Fields(way)...)...); again.code != codeDone {
+					t.Errorf("%v %s: got exit code %d, %s", args, way, again.code, again.err)
+				}
 			}
 		}
 	}

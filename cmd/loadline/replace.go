@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -103,22 +104,23 @@ func overwrite(path string, body []byte) (err error) {
 	return errors.Join(err, f.Close())
 }
 
-// profileFile is where a CPU profile goes: a file that takes its name when it is whole, or a pipe or a device.
+// profileFile is where a CPU profile goes: a file that gets it when it is whole, or a pipe or a device.
 type profileFile struct {
-	io.Writer
-	commit, abort func() error
+	path  string
+	f     *os.File     // the pipe or the device
+	whole bytes.Buffer // for a file: pprof has more in memory than this
 }
 
-// openProfile opens what --cpuprofile names, before the work; nil without it.
+// maxProfile bounds what is kept of a profile until it is whole.
+const maxProfile = 64 << 20
+
+// openProfile opens what --cpuprofile names, which checkOutputs has looked at, before the work; nil without it. Of a file nothing changes yet.
 func openProfile(path string) (*profileFile, error) {
 	if path == "" {
 		return nil, nil
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() {
-		to := linked(path)
-		if w, err := whole.Create(to); err == nil {
-			return &profileFile{w, func() error { return whole.Commit(w) }, w.Abort}, nil
-		} // there can be nothing beside it
+		return &profileFile{path: path}, nil
 	}
 	f, err := openStream(path, os.O_TRUNC)
 	if err == nil {
@@ -127,13 +129,32 @@ func openProfile(path string) (*profileFile, error) {
 	if err != nil {
 		return nil, unopened("--cpuprofile", err)
 	}
-	return &profileFile{f, f.Close, f.Close}, nil
+	return &profileFile{path: path, f: f}, nil
+}
+
+// Write implements io.Writer.
+func (p *profileFile) Write(b []byte) (int, error) {
+	if p.f != nil {
+		return p.f.Write(b)
+	}
+	if p.whole.Len()+len(b) > maxProfile {
+		return 0, fmt.Errorf("the profile takes more than %d MiB", maxProfile>>20)
+	}
+	return p.whole.Write(b)
+}
+
+// commit puts the profile where it goes.
+func (p *profileFile) commit() error {
+	if p.f != nil {
+		return p.f.Close()
+	}
+	return replaceFile(p.path, p.whole.Bytes())
 }
 
 // discard gives up what was not committed.
 func (p *profileFile) discard() {
-	if p != nil {
-		p.abort() // of what is over it does nothing
+	if p != nil && p.f != nil {
+		p.f.Close() // of what is over it does nothing
 	}
 }
 

@@ -88,6 +88,44 @@ func TestReplaceFileFails(t *testing.T) {
 	}
 }
 
+// TestProfileFiles: of two profiles of one name at once the last has it, that there is one changes nothing before, and its mode stays.
+func TestProfileFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "profile")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all []*profileFile
+	for _, text := range []string{"one", "two"} {
+		p, err := openProfile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.discard()
+		if _, err := p.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	for i, want := range []string{"old", "one", "two"} {
+		if i > 0 {
+			if err := all[i-1].commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if left := dirNames(t, dir); err != nil || string(got) != want || len(left) != 1 {
+			t.Errorf("%d committed: got %q, %v, and in the directory %v, want %q alone", i, got, err, left, want)
+		}
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v, %v, want that of the old one", st.Mode(), err)
+	}
+	if _, err := all[0].Write(make([]byte, maxProfile)); err == nil {
+		t.Error("a profile without a bound: got no error")
+	}
+}
+
 // TestProfileFile: a profile takes the place of one that is there only when it is whole.
 func TestProfileFile(t *testing.T) {
 	dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/collective/local"
+	"loadline/device"
 	"loadline/device/cpu"
 	"loadline/mem"
 	"loadline/model"
@@ -95,11 +96,17 @@ func (r *trainRun) fixed() train.FixedBytes {
 
 // plan compiles the run, within its limits.
 func (r *trainRun) plan() (*train.Job, error) {
-	job, err := train.Compile(r.Options, r.device(), r.fixed())
+	job, err := r.planWith(train.Compile)
+	if no := new(train.DoesNotFitError); r.TierBytes > 0 && errors.As(err, &no) {
+		no.Besides(r.moreTier)
+	}
+	return job, err
+}
+
+// planWith is plan by train.Compile or train.Attempt.
+func (r *trainRun) planWith(compile func(train.Options, device.Device, train.FixedBytes) (*train.Job, error)) (*train.Job, error) {
+	job, err := compile(r.Options, r.device(), r.fixed())
 	if err != nil {
-		if no := new(train.DoesNotFitError); r.TierBytes > 0 && errors.As(err, &no) {
-			no.Nearest += r.moreTier(no.NearestOptions)
-		}
 		return nil, err
 	}
 	if need := job.Promise.Peak.Total(mem.Disk); r.TierBytes > 0 && need > r.TierBytes {
@@ -113,7 +120,7 @@ func (r *trainRun) moreTier(o train.Options) string {
 	if o.OffloadOptimizer {
 		o.Lower = 0
 	}
-	job, err := train.Compile(o, r.device(), r.fixed())
+	job, err := train.Attempt(o, r.device(), r.fixed())
 	if err != nil || job.Promise.Peak.Total(mem.Disk) <= r.TierBytes {
 		return ""
 	}
@@ -188,7 +195,7 @@ func (a *app) train(r *trainRun) error {
 		job = nil
 		settle(train.RuntimeBytes)
 		_, v.begun = a.busy("starting ranks")
-		report, err = a.runRanks(ctx, r, v)
+		report, err = a.runRanks(ctx, r, v, a.rankErrors(v.start))
 	} else {
 		settle(job.Runtime)
 		report, err = r.work(ctx, job, nil, v)

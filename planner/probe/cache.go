@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"loadline/cost"
 	"loadline/internal/regular"
+	"loadline/internal/whole"
 )
 
 // File is a measured machine as it is kept. Key says what was measured: the processor, the kernels, the threads, the version;
@@ -70,7 +72,10 @@ func check(m *cost.Machine) error {
 	return nil
 }
 
-// Store writes a file, whole or not at all, and makes its directory.
+// maxBusy is how many milliseconds Store waits for another that writes the same file.
+const maxBusy = 1000
+
+// Store writes a file, whole or not at all, and makes its directory. A file that is there keeps its mode.
 func Store(path string, f *File) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("probe: %w", err)
@@ -79,19 +84,26 @@ func Store(path string, f *File) (err error) {
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".machine-*")
+	w, err := whole.Create(path)
+	for range maxBusy {
+		if !errors.Is(err, whole.ErrBusy) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		w, err = whole.Create(path)
+	}
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
-	_, err = t.Write(append(p, '\n'))
-	if err == nil {
-		err = errors.Join(t.Chmod(0o644), t.Sync())
+	_, err = w.Write(append(p, '\n'))
+	if st, e := os.Stat(path); err == nil && e == nil {
+		err = os.Chmod(path+whole.Suffix, st.Mode().Perm())
 	}
-	if err = errors.Join(err, t.Close()); err == nil {
-		err = os.Rename(t.Name(), path)
+	if err == nil {
+		err = whole.Commit(w)
 	}
 	if err != nil {
-		return fmt.Errorf("probe: %w", errors.Join(err, os.Remove(t.Name())))
+		return fmt.Errorf("probe: %w", errors.Join(err, w.Abort()))
 	}
 	return nil
 }

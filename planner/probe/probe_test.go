@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loadline/compile"
 	"loadline/cost"
 	"loadline/device/cpu"
@@ -184,6 +186,28 @@ func TestCopiesHaveRates(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// What a umask keeps from others stays so, and so does the mode of a file that is there.
+func TestStoreKeepsModes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.json")
+	store := func(want os.FileMode) {
+		t.Helper()
+		if err := Store(path, &File{Key: "k", Machine: cost.Laptop2()}); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("got %v, %v, want mode %v", st.Mode(), err, want)
+		}
+	}
+	was := unix.Umask(0o077)
+	store(0o600)
+	unix.Umask(was)
+	store(0o600)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	store(0o640)
 }
 
 // A machine comes back from its file with the same bits, so that every process plans alike; what no machine can be is refused.
