@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"loadline/device/cpu"
@@ -25,23 +24,9 @@ func TestSmolLM2PackedContinuesAsLlamaCpp(t *testing.T) {
 		}
 		t.Run(set.Name(), func(t *testing.T) {
 			got := together(t, path, cpu.New(cpu.Options{Threads: 2, Set: set}), all)
-			equal := 0
-			for i := range all {
-				if diverges(t, &all[i], got[i]) < 0 {
-					equal++
-				}
-			}
-			t.Logf("%d of %d continuations are llama.cpp's for 64 tokens", equal, len(all))
-			if equal < 18 {
-				t.Errorf("%d of %d continuations are llama.cpp's for 64 tokens, want 18", equal, len(all))
-			}
-			if set.Name() != best {
-				return
-			}
-			for _, i := range []int{0, len(all) - 1} {
-				if x := generate(t, path, &all[i]); !slices.Equal(x, got[i]) {
-					t.Errorf("%q: generate gives %v, the engine %v", all[i].Prompt, x, got[i])
-				}
+			continuesAlike(t, all, got)
+			if set.Name() == best {
+				generatesAlike(t, path, all, got)
 			}
 		})
 	}

@@ -182,11 +182,9 @@ func generate(t *testing.T, path string, c *golden.Continuation) []int32 {
 	return d.TokenIDs
 }
 
-// Real weights, computed in float32: greedy continuations are llama.cpp's, but for near ties, and the command's are the engine's.
-func TestSmolLM2ContinuesAsLlamaCpp(t *testing.T) {
-	path, all := continuations(t)
-	wide := widened(t, path)
-	got := together(t, wide, newCPU(2), all)
+// continuesAlike checks that got are llama.cpp's continuations, but for near ties.
+func continuesAlike(t *testing.T, all []golden.Continuation, got [][]int32) {
+	t.Helper()
 	equal := 0
 	for i := range all {
 		if diverges(t, &all[i], got[i]) < 0 {
@@ -197,11 +195,25 @@ func TestSmolLM2ContinuesAsLlamaCpp(t *testing.T) {
 	if equal < 18 {
 		t.Errorf("%d of %d continuations are llama.cpp's for 64 tokens, want 18", equal, len(all))
 	}
+}
+
+// generatesAlike checks that the command continues the first and the last prompt as the engine did.
+func generatesAlike(t *testing.T, path string, all []golden.Continuation, got [][]int32) {
+	t.Helper()
 	for _, i := range []int{0, len(all) - 1} {
-		if x := generate(t, wide, &all[i]); !slices.Equal(x, got[i]) {
+		if x := generate(t, path, &all[i]); !slices.Equal(x, got[i]) {
 			t.Errorf("%q: generate gives %v, the engine %v", all[i].Prompt, x, got[i])
 		}
 	}
+}
+
+// Real weights, computed in float32: greedy continuations are llama.cpp's, but for near ties, and the command's are the engine's.
+func TestSmolLM2ContinuesAsLlamaCpp(t *testing.T) {
+	path, all := continuations(t)
+	wide := widened(t, path)
+	got := together(t, wide, newCPU(2), all)
+	continuesAlike(t, all, got)
+	generatesAlike(t, wide, all, got)
 }
 
 // Weights as the file has them, for which activations are rounded to 8 bits: logits are off no further than llama.cpp's are, from those
