@@ -1,13 +1,23 @@
 package kernel
 
-// FlashHalf tells whether the set has products of tiles of bf16, for which the functions below are.
-func (s Set) FlashHalf() bool { return s.t.bf16.tiles != nil }
+// FlashHalf tells whether the set has instructions for products of bf16, for which the functions below are.
+func (s Set) FlashHalf() bool { return s.t.bf16.attention != nil }
 
 // FlashLeft is a left operand (M,K) of FlashMulHalf.
 type FlashLeft struct {
 	lhs     operand // itself, or
 	packed  []float32
 	rows, k int
+	strip   int // the rows that packed strips have room for, or 0: as many as they have
+}
+
+// from is packed from row i and k0 on, where a strip begins and one of its parts of 32 of K.
+func (a FlashLeft) from(i, k0 int) []float32 {
+	rows := a.strip
+	if rows == 0 {
+		rows = min(PanelCols, a.rows-i)
+	}
+	return a.packed[(i*roundUp(a.k, halfK)+k0*rows)/2:]
 }
 
 // FlashHalfLen returns the elements that FlashLeft and FlashRight write at most of n rows or columns of k elements, in either
@@ -24,11 +34,11 @@ func (s Set) FlashLeft(buf []float32, a MatBF16) FlashLeft {
 	if a.Rows == 0 || a.Cols == 0 || len(buf) < FlashHalfLen(a.Rows, a.Cols) {
 		panic("kernel: FlashLeft: buffer is too short, or nothing to prepare")
 	}
-	left := FlashLeft{packed: buf, rows: a.Rows, k: a.Cols}
-	if s.t.bf16.direct(o) {
+	left := FlashLeft{packed: buf, rows: a.Rows, k: a.Cols, strip: s.t.bf16.attention.strip}
+	if s.t.bf16.takes(o) {
 		left.lhs = o
 	} else {
-		s.t.bf16.tiles.pack(buf, o)
+		s.t.bf16.attention.pack(buf, o)
 	}
 	return left
 }
@@ -45,6 +55,8 @@ func (s Set) FlashRight(dst []float32, b MatBF16) {
 
 // FlashMulHalf is C (M,N) = A (M,K) · B (K,N), or adds the product to C when acc, in bf16 with sums in float32, as
 // GemmBF16: of rows i0 to i1 of A, with k0 to k1 of K alone. i0 and k0 are multiples of 32, and so are i1 and k1 but for the last.
+// C has ColStride 1. As FlashMul does it takes columns in panels: rows of C must go on to a multiple of PanelCols, and what C holds
+// beyond N is undefined after.
 func (s Set) FlashMulHalf(c Mat, a FlashLeft, i0, i1 int, b []float32, k0, k1 int, acc bool) {
 	if i0%PanelCols != 0 || k0%halfK != 0 || i0 < 0 || i1 > a.rows || i1-i0 != c.Rows || k0 < 0 || k1 <= k0 || k1 > a.k || c.Rows == 0 || c.Cols == 0 ||
 		i1%PanelCols != 0 && i1 != a.rows || k1%halfK != 0 && k1 != a.k || len(b) < FlashHalfLen(c.Cols, a.k) {
@@ -57,9 +69,9 @@ func (s Set) FlashMulHalf(c Mat, a FlashLeft, i0, i1 int, b []float32, k0, k1 in
 		if a.lhs.half != nil {
 			w.lhs = a.lhs.slice(i0, i1, 0, k1)
 		} else {
-			w.a = a.packed[i0*kp/2:]
+			w.a = a.from(i0, 0)
 		}
-		s.t.bf16.tiles.block(c, half{}, half{}, k1, b, acc, w)
+		s.t.bf16.attention.block(c, half{}, half{}, k1, b, acc, w)
 		return
 	}
 	for j := 0; j < c.Cols; j += PanelCols {
@@ -67,10 +79,9 @@ func (s Set) FlashMulHalf(c Mat, a FlashLeft, i0, i1 int, b []float32, k0, k1 in
 			if a.lhs.half != nil {
 				w.lhs = a.lhs.slice(i, min(i+PanelCols, i1), k0, k1)
 			} else {
-				rows := min(PanelCols, a.rows-i) // of the strip, whose 32 of K lie together
-				w.a = a.packed[(i*kp+k0*rows)/2:]
+				w.a = a.from(i, k0)
 			}
-			s.t.bf16.tiles.block(c.Slice(i-i0, min(i+PanelCols, i1)-i0, j, min(j+PanelCols, c.Cols)), half{}, half{}, k1-k0, b[(j*kp+k0*PanelCols)/2:], acc, w)
+			s.t.bf16.attention.block(c.Slice(i-i0, min(i+PanelCols, i1)-i0, j, min(j+PanelCols, c.Cols)), half{}, half{}, k1-k0, b[(j*kp+k0*PanelCols)/2:], acc, w)
 		}
 	}
 }
@@ -98,10 +109,10 @@ func (s Set) FlashForwardHalf(p *FlashPanel, scores, pairs []float32, k, v Flash
 
 // flashMulTail adds to C the product of A and the n of K from k0 on, which b alone holds.
 func (s Set) flashMulTail(c Mat, a FlashLeft, b []float32, k0, n int) {
-	kp, w := roundUp(a.k, halfK), work{tile: b}
+	w := work{tile: b}
 	for i := 0; i < a.rows; i += PanelCols {
 		rows := min(PanelCols, a.rows-i)
-		w.a = a.packed[(i*kp+k0*rows)/2:]
-		s.t.bf16.tiles.block(c.Slice(i, i+rows, 0, c.Cols), half{}, half{}, n, b, true, w)
+		w.a = a.from(i, k0)
+		s.t.bf16.attention.block(c.Slice(i, i+rows, 0, c.Cols), half{}, half{}, n, b, true, w)
 	}
 }

@@ -12,8 +12,10 @@ const (
 	amxBlock = 2 * amxRows // rows and columns of a block of C
 )
 
-var avx512AMX = product{m: amxBlock, n: amxBlock, kb: amxKB, pairs: true, unit: amxK / 2, direct: directAMX, packB: packBAMX,
-	tiles: &tiles{pack: packStripsAMX, block: blockAMX}}
+var (
+	tilesAMX  = &tiles{pack: packStripsAMX, block: blockAMX}
+	avx512AMX = product{m: amxBlock, n: amxBlock, kb: amxKB, pairs: true, unit: amxK / 2, direct: directAMX, packB: packBAMX, tiles: tilesAMX, attention: tilesAMX}
+)
 
 // directAMX tells whether tiles can be loaded from a: rows of bf16, of whole tiles.
 func directAMX(a operand) bool {

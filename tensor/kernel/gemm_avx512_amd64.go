@@ -14,7 +14,7 @@ var (
 	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
 		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
 	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
-		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512}
+		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512, attention: &tiles{strip: PanelCols, pack: packStripsPairs, block: blockPairs}}
 )
 
 // The micro-kernels by rows of the tile.
@@ -44,6 +44,24 @@ func microAVX512(kc int, a lhs, b, c []float32, ldc, rows int, acc bool, next *f
 func microPairsOfAVX512(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32) {
 	_, _, _ = a.data[(steps-1)*a.ld+rows-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
 	microPairsAVX512[rows](steps, &a.data[0], a.ld, (*uint16)(unsafe.Pointer(&b[0])), &c[0], ldc, acc, next)
+}
+
+// packStripsPairs makes of each 32 rows what packB makes of as many columns, the steps of a strip filled up to a multiple of 16.
+func packStripsPairs(dst []float32, a operand) {
+	packBPairsAVX512(dst, operand{f32: a.f32, half: a.half, rows: a.cols, cols: a.rows, rowStride: a.colStride, colStride: a.rowStride}, roundUp(a.cols, halfK)/2*tileN512)
+}
+
+// blockPairs makes whole panels of C, from of packed strips and nothing else.
+func blockPairs(c Mat, _, _ half, kc int, bp []float32, acc bool, w work) {
+	steps, panel := (kc+1)/2, roundUp(kc, halfK)/2*tileN512
+	for j := 0; j < c.Cols; j += tileN512 {
+		b := bp[j/tileN512*panel:]
+		for i := 0; i < c.Rows; {
+			to := min(i+tileM512, i/PanelCols*PanelCols+PanelCols, c.Rows) // within a strip
+			microPairsOfAVX512(steps, lhs{data: w.a[i/PanelCols*panel+i%PanelCols:], ld: PanelCols}, b, c.Data[i*c.RowStride+j:], c.RowStride, to-i, acc, &b[0])
+			i = to
+		}
+	}
 }
 
 // directF32 tells whether a micro-kernel takes a as it lies: its rows lie in memory.

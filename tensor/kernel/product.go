@@ -31,6 +31,8 @@ type product struct {
 	packB func(dst []float32, b operand, stride int)
 	// tiles is instead of micro and packA in a set that has matrix registers, or nil.
 	tiles *tiles
+	// attention is what attention in bf16 multiplies by, or nil: then it widens its operands.
+	attention *tiles
 }
 
 // lhs is the part of A that a micro-kernel multiplies: element (i,k) lies at i·ld+k where byRow is set, else at
@@ -41,8 +43,10 @@ type lhs struct {
 	byRow bool
 }
 
-// tiles is a block's product where the CPU has registers for matrices.
+// tiles is a block's product where the CPU has registers for matrices, or of attention.
 type tiles struct {
+	// strip is the rows that a packed strip of 32 or fewer has room for, or 0: as many as it has.
+	strip int
 	// pack packs a (M,kc), M at most packM.
 	pack func(dst []float32, a operand)
 	// block is product.block with C in bf16 where it begins or ends: unless acc, sums begin with from where it has
