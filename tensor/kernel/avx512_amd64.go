@@ -113,6 +113,12 @@ func microPairs11AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc 
 func microPairs12AVX512(kc int, a *float32, lda int, b *uint16, c *float32, ldc int, acc bool, next *float32)
 
 //go:noescape
+func roundTileAVX512(rows int, c *float32, ldc int, h *uint16, ldh int)
+
+//go:noescape
+func widenTileAVX512(rows int, c *float32, ldc int, h *uint16, ldh int)
+
+//go:noescape
 func packAWideRowsAVX512(kc int, src *uint16, ld int, lines int, dst *float32)
 
 //go:noescape

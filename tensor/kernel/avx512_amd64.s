@@ -9722,6 +9722,55 @@ done:
 	VZEROUPPER
 	RET
 
+// func roundTileAVX512(rows int, c *float32, ldc int, h *uint16, ldh int)
+// Requires: AVX, AVX512F
+TEXT ·roundTileAVX512(SB), NOSPLIT, $0-40
+	MOVQ rows+0(FP), AX
+	MOVQ c+8(FP), BX
+	MOVQ ldc+16(FP), CX
+	MOVQ h+24(FP), DX
+	MOVQ ldh+32(FP), SI
+
+row:
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x77
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd0
+	VMOVUPS Z2, (DX)
+	ADDQ    CX, BX
+	ADDQ    SI, DX
+	DECQ    AX
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func widenTileAVX512(rows int, c *float32, ldc int, h *uint16, ldh int)
+// Requires: AVX, AVX512F
+TEXT ·widenTileAVX512(SB), NOSPLIT, $0-40
+	MOVQ rows+0(FP), AX
+	MOVQ c+8(FP), BX
+	MOVQ ldc+16(FP), CX
+	MOVQ h+24(FP), DX
+	MOVQ ldh+32(FP), SI
+
+row:
+	VPMOVZXWD (DX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (BX)
+	VPMOVZXWD 32(DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVUPS   Z1, 64(BX)
+	ADDQ      CX, BX
+	ADDQ      SI, DX
+	DECQ      AX
+	JNE       row
+	VZEROUPPER
+	RET
+
 // func packAWideRowsAVX512(kc int, src *uint16, ld int, lines int, dst *float32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·packAWideRowsAVX512(SB), NOSPLIT, $0-40

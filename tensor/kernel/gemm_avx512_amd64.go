@@ -14,7 +14,7 @@ var (
 	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
 		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
 	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
-		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512, attention: &tiles{strip: PanelCols, pack: packStripsPairs, block: blockPairs}}
+		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512, round: roundTile512, unround: widenTile512, attention: &tiles{strip: PanelCols, pack: packStripsPairs, block: blockPairs}}
 )
 
 // The micro-kernels by rows of the tile.
@@ -44,6 +44,16 @@ func microAVX512(kc int, a lhs, b, c []float32, ldc, rows int, acc bool, next *f
 func microPairsOfAVX512(steps int, a lhs, b, c []float32, ldc, rows int, acc bool, next *float32) {
 	_, _, _ = a.data[(steps-1)*a.ld+rows-1], b[steps*tileN512-1], c[(rows-1)*ldc+tileN512-1]
 	microPairsAVX512[rows](steps, &a.data[0], a.ld, (*uint16)(unsafe.Pointer(&b[0])), &c[0], ldc, acc, next)
+}
+
+func roundTile512(rows int, c []float32, ldc int, h half) {
+	_, _ = c[(rows-1)*ldc+tileN512-1], h.data[(rows-1)*h.ld+tileN512-1]
+	roundTileAVX512(rows, &c[0], 4*ldc, &h.data[0], 2*h.ld)
+}
+
+func widenTile512(rows int, c []float32, ldc int, h half) {
+	_, _ = c[(rows-1)*ldc+tileN512-1], h.data[(rows-1)*h.ld+tileN512-1]
+	widenTileAVX512(rows, &c[0], 4*ldc, &h.data[0], 2*h.ld)
 }
 
 // packStripsPairs makes of each 32 rows what packB makes of as many columns, the steps of a strip filled up to a multiple of 16.

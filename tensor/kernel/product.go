@@ -29,6 +29,8 @@ type product struct {
 	packA func(dst []float32, a operand, rows int)
 	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
 	packB func(dst []float32, b operand, stride int)
+	// round and unround make of a whole tile c bf16 and of bf16 a tile, where C is in bf16; nil: that is made of C as a whole.
+	round, unround func(rows int, c []float32, ldc int, h half)
 	// tiles is instead of micro and packA in a set that has matrix registers, or nil.
 	tiles *tiles
 	// attention is what attention in bf16 multiplies by, or nil: then it widens its operands.
@@ -308,6 +310,8 @@ type work struct {
 	wide []float32 // a widened panel of B
 	b, a []float32 // packed
 	lhs  operand   // A itself, where it is multiplied as it lies
+	// from and out are the column in hand in bf16, where it begins or ends.
+	from, out half
 }
 
 func (p *product) carve(ws []float32, n, k int) (w work) {
@@ -359,7 +363,7 @@ func (p *product) copies(a operand) bool { return p.near != nil && a.half == nil
 func nearLD(rows int) int { return ((rows+maxM-1)/maxM | 1) * maxM }
 
 // block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
-// tiles take from and out.
+// products with tiles or with round take from and out.
 func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w work) {
 	if p.tiles != nil {
 		p.tiles.block(c, from, out, kc, bp, acc, w)
@@ -375,6 +379,7 @@ func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w
 				if j+p.n < j1 || i1 == c.Rows && j+p.n < c.Cols {
 					next = bp[(j/p.n+1)*pb:]
 				}
+				w.from, w.out = from.slice(i0, j), out.slice(i0, j)
 				p.column(c.Slice(i0, i1, j, min(j+p.n, c.Cols)), kc, bp[j/p.n*pb:][:pb], next[:pb], i0, acc, &w)
 			}
 		}
@@ -405,9 +410,12 @@ func (p *product) column(c Mat, kc int, b, next []float32, i0 int, acc bool, w *
 	ct, asked := c.Data, next
 	for rows := c.Rows; ; {
 		r := min(p.m, rows)
-		if c.Cols == p.n {
+		switch {
+		case w.from.data != nil || w.out.data != nil:
+			p.halfTile(inner, a, b, ct, c, c.Rows-rows, r, acc, w, &asked[0])
+		case c.Cols == p.n:
 			p.micro(inner, a, b, ct, c.RowStride, r, acc, &asked[0])
-		} else {
+		default:
 			p.edgeTile(inner, a, b, ct, c, r, acc, w.tile, &asked[0])
 		}
 		if rows -= r; rows == 0 {
@@ -426,6 +434,38 @@ func (p *product) edgeTile(steps int, a lhs, b, ct []float32, c Mat, rows int, a
 	p.micro(steps, a, b, tile, p.n, rows, acc, next)
 	for q := range rows {
 		copy(ct[q*c.RowStride:][:c.Cols], tile[q*p.n:])
+	}
+}
+
+// halfTile is micro for a tile from row i on that begins with what w.from has of it, where it has data, and ends in w.out, where that has
+// data: then C's tile is undefined after. With acc, C's has the sums so far.
+func (p *product) halfTile(steps int, a lhs, b, ct []float32, c Mat, i, rows int, acc bool, w *work, next *float32) {
+	from, out, whole := w.from.slice(i, 0), w.out.slice(i, 0), c.Cols == p.n
+	if !whole { // the tile is float32's, and its elements are turned one by one
+		for r := 0; from.data != nil && r < rows; r++ {
+			for j, h := range from.data[r*from.ld:][:c.Cols] {
+				ct[r*c.RowStride+j] = widenBF16(h)
+			}
+		}
+		p.edgeTile(steps, a, b, ct, c, rows, acc || from.data != nil, w.tile, next)
+		for r := 0; out.data != nil && r < rows; r++ {
+			for j, x := range ct[r*c.RowStride:][:c.Cols] {
+				out.data[r*out.ld+j] = roundBF16(x)
+			}
+		}
+		return
+	}
+	t, ld := ct, c.RowStride
+	if out.data != nil && !acc { // from the first k to the last: C is not needed
+		t, ld = w.tile, p.n
+	}
+	if from.data != nil {
+		p.unround(rows, t, ld, from)
+		acc = true
+	}
+	p.micro(steps, a, b, t, ld, rows, acc, next)
+	if out.data != nil {
+		p.round(rows, t, ld, out)
 	}
 }
 

@@ -21,6 +21,42 @@ func gemm512() {
 			micro512(rows, kind)
 		}
 	}
+	tiles512()
+}
+
+// tiles512 emits the ways of a tile of 32 columns between float32 and bf16; ld are bytes.
+func tiles512() {
+	rows, c, ldc, h, ldh := reg.RAX, reg.RBX, reg.RCX, reg.RDX, reg.RSI
+	for _, rounds := range []bool{true, false} {
+		name := "widenTile"
+		if rounds {
+			name = "roundTile"
+		}
+		fn(name, "func(rows int, c *float32, ldc int, h *uint16, ldh int)")
+		Load(Param("rows"), rows)
+		Load(Param("c"), c)
+		Load(Param("ldc"), ldc)
+		Load(Param("h"), h)
+		Load(Param("ldh"), ldh)
+		Label("row")
+		if rounds {
+			VMOVUPS(mem(c, 0), z[0])
+			VMOVUPS(mem(c, 64), z[1])
+			narrow(1, 0, 2)
+			VMOVUPS(z[2], mem(h, 0))
+		} else {
+			for i := range 2 {
+				VPMOVZXWD(mem(h, 32*i), z[i])
+				VPSLLD(Imm(16), z[i], z[i])
+				VMOVUPS(z[i], mem(c, 64*i))
+			}
+		}
+		ADDQ(ldc, c)
+		ADDQ(ldh, h)
+		DECQ(rows)
+		JNE(LabelRef("row"))
+		ret()
+	}
 }
 
 func micro512(rows int, kind string) {
