@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes BENCHMARKS.md from measurements made here and now. Wants a quiet machine, and takes a quarter of an hour for everything; a section
+# Writes BENCHMARKS.md from measurements made here and now. Wants a quiet machine, and takes half an hour for everything; a section
 # that is not asked for is kept from the last time.
 #
 #   bench.sh [SECTION...]    of: products kernels steps recompute cost contention
@@ -24,20 +24,22 @@ kernels() {
 	fenced "$out/loadline" bench kernels --quiet
 }
 steps() {
-	printf '## Training steps beside PyTorch\n\n`scripts/peers/30-pytorch.sh 9 3 bench-20m bench-90m`. '
-	"$root/scripts/peers/30-pytorch.sh" 9 3 bench-20m bench-90m
+	printf '## Training steps beside PyTorch\n\n`scripts/peers/30-pytorch.sh 5 3 bench-20m`, then `3 2 bench-90m`. '
+	"$root/scripts/peers/30-pytorch.sh" 5 3 bench-20m
+	printf '\n'
+	"$root/scripts/peers/30-pytorch.sh" 3 2 bench-90m
 }
 recompute() {
-	printf '## Recompute\n\n`loadline bench recompute`: saved activations and step time against keeping everything.\n\n'
-	fenced "$out/loadline" bench recompute --quiet
+	printf '## Recompute\n\n`loadline bench recompute --repeat 8`: saved activations and step time against keeping everything; a step is the sum, over instructions, of the least of their times.\n\n'
+	fenced "$out/loadline" bench recompute --repeat 8 --quiet
 }
 cost() {
-	printf '## The modelled step\n\n`loadline bench cost`: the modelled time of a step against the measured one.\n\n'
-	fenced "$out/loadline" bench cost --quiet
+	printf '## The modelled step\n\n`loadline bench cost --passes 8`: the modelled time of a step against the measured one.\n\n'
+	fenced "$out/loadline" bench cost --passes 8 --quiet
 }
 contention() {
-	printf '## With another process on a core\n\n`scripts/contention.sh`\n\n'
-	fenced "$root/scripts/contention.sh" "$out/loadline"
+	printf '## With another process on a core\n\n`scripts/contention.sh LOADLINE 2 4`\n\n'
+	fenced "$root/scripts/contention.sh" "$out/loadline" 2 4
 }
 
 for s in "${sections[@]}"; do
@@ -47,7 +49,7 @@ for s in "${sections[@]}"; do
 done
 
 {
-	printf '# Benchmarks\n\nPut together by `scripts/bench.sh`, each section with the command that measured it; run it on your own machine. Every ratio is of two sides in one run.\n\nMachine: %s, %s threads, %s, %s.\n' \
+	printf '# Benchmarks\n\nPut together by `scripts/bench.sh`, each section with the command that measured it; run it on your own machine. Every ratio is of two sides in one run. [docs/benchmarks-amx.md](docs/benchmarks-amx.md) has the same of a machine with AMX.\n\nMachine: %s, %s threads, %s, %s.\n' \
 		"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(go version | cut -d' ' -f3)" "$(uname -sm)"
 	for s in products kernels steps recompute cost contention; do
 		if [[ -s $out/$s.md ]]; then

@@ -15,7 +15,8 @@
 // The generic functions (*_generic.go) define each kernel and stay in every build; the tag purego
 // selects them alone. Sets agree bit for bit on the kernels whose comments say "exact", and within the
 // stated bound on the others, which use fused multiply-adds or polynomials. The vector sets agree with each
-// other bit for bit on all; avx512bf16 but for denormals of the bf16 product, and avx512amx but for its order.
+// other bit for bit on all; avx512bf16 but for denormals of the bf16 product, avx512amx but for its order, and both but for attention
+// in bf16 (flash_half.go), which they multiply as such.
 //
 // It knows no tensors and no shapes beyond Mat; what quantised blocks mean is tensor/quant's. Attention (flash.go) takes small operands
 // as they lie in cache, without packing: Dao et al., arXiv 2205.14135. The matrix product follows Goto
