@@ -180,8 +180,15 @@ func (p *problem) packing() {
 	})
 }
 
+// prepacked gives threads columns where A is multiplied as it lies, so that they have alike, and otherwise rows, which each packs for itself.
 func (p *problem) prepacked() {
 	c, a, _ := p.mats()
+	if p.s.Cut(false).Direct {
+		p.columns(func(j0, j1 int, ws []float32) {
+			p.s.GemmPacked(c.Slice(0, p.m, j0, j1), a, p.pre, j0, false, ws)
+		})
+		return
+	}
 	p.tiles(func(r0, r1 int, ws []float32) {
 		p.s.GemmPacked(c.Slice(r0, r1, 0, p.n), a.Slice(r0, r1, 0, p.k), p.pre, 0, false, ws)
 	})
