@@ -254,7 +254,7 @@ func TestAttentionInBF16(t *testing.T) {
 	for _, c := range []struct {
 		block, window, headDim int
 		softcap                float64
-	}{{16, 0, 64, 0}, {304, 0, 20, 0}, {16, 100, 96, 0}, {304, 37, 64, 0}, {304, 0, 64, 1.5}, {16, 100, 96, 2}} {
+	}{{16, 0, 64, 0}, {304, 0, 20, 0}, {16, 100, 96, 0}, {304, 37, 64, 0}, {304, 0, 64, 1.5}, {16, 100, 96, 2}, {304, 50, 5, 0}, {16, 0, 40, 0}, {5, 150, 128, 0}} {
 		rng := rand.New(rand.NewPCG(5, uint64(c.headDim)))
 		p := newPages(c.block, c.window, rng)
 		p.spec.HeadDim, p.spec.Softcap = c.headDim, c.softcap

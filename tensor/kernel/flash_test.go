@@ -315,6 +315,15 @@ func BenchmarkFlash(b *testing.B) {
 	}
 }
 
+// poisoned is room whose content must not matter.
+func poisoned(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+	return x
+}
+
 // TestFlashMulHalf: parts of a product in bf16 have the bits of GemmBF16 over the same part of K.
 func TestFlashMulHalf(t *testing.T) {
 	eachSet(t, func(t *testing.T, s Set) {
@@ -328,8 +337,8 @@ func TestFlashMulHalf(t *testing.T) {
 				fa, fb := []form{rows, columns}[trial%2], []form{rows, columns}[trial/2%2]
 				a, _ := newBF16(r, m, k, fa, trial%3 == 0, 0)
 				b, _ := newBF16(r, k, n, fb, trial%3 < 2, 0)
-				left := s.FlashLeft(make([]float32, FlashHalfLen(m, k)), a)
-				right := make([]float32, FlashHalfLen(n, k))
+				left := s.FlashLeft(poisoned(FlashHalfLen(m, k)), a)
+				right := poisoned(FlashHalfLen(n, k))
 				s.FlashRight(right, b)
 				part := func(n int) (int, int) { // of whole tiles
 					from := r.IntN((n+31)/32) * 32
@@ -384,7 +393,7 @@ func TestFlashForwardHalf(t *testing.T) {
 					f.lo, f.hi = append(f.lo, int32(lo)), append(f.hi, int32(lo+r.IntN(n-lo)))
 				}
 				run := func(order []int) (out [][]float32, lse []float64) {
-					p := &FlashPanel{Queries: make([]float32, FlashHalfLen(w, hd)), Out: make([]float32, hd*w), State: make([]float32, 3*w), Lo: make([]int32, w), Hi: make([]int32, w), Cols: len(order), Half: true}
+					p := &FlashPanel{Queries: poisoned(FlashHalfLen(w, hd)), Out: poisoned(hd * w), State: make([]float32, 3*w), Lo: make([]int32, w), Hi: make([]int32, w), Cols: len(order), Half: true}
 					p.Reset(s, hd)
 					x := make([]uint16, len(order)*hd)
 					from, to := n, 0
@@ -396,16 +405,16 @@ func TestFlashForwardHalf(t *testing.T) {
 						from, to = min(from, int(f.lo[c])), max(to, int(f.hi[c])+1)
 					}
 					s.FlashRight(p.Queries, RowMajorBF16(x, len(order), hd, hd).T())
-					scores, pairs := make([]float32, FlashBlock*w), make([]float32, FlashHalfLen(w, FlashBlock))
+					scores, pairs := poisoned(FlashBlock*w), poisoned(FlashHalfLen(w, FlashBlock))
 					for at := 0; at < n; at += FlashBlock {
 						end := min(n, at+FlashBlock)
-						kl := s.FlashLeft(make([]float32, FlashHalfLen(FlashBlock, hd)), kh.Slice(at, end, 0, hd))
-						vl := s.FlashLeft(make([]float32, FlashHalfLen(FlashBlock, hd)), vh.Slice(at, end, 0, hd).T())
+						kl := s.FlashLeft(poisoned(FlashHalfLen(FlashBlock, hd)), kh.Slice(at, end, 0, hd))
+						vl := s.FlashLeft(poisoned(FlashHalfLen(FlashBlock, hd)), vh.Slice(at, end, 0, hd).T())
 						if a, b := max(from-at, 0)/32*32, min(to, end)-at; a < b {
 							s.FlashForwardHalf(p, scores, pairs, kl, vl, 0.3, at, a, b)
 						}
 					}
-					tmp := make([]float32, FlashPackLen(w, roundUp(hd, PanelCols)))
+					tmp := poisoned(FlashPackLen(w, roundUp(hd, PanelCols)))
 					s.FlashRows(tmp, p, hd)
 					for i := range order {
 						row := make([]float32, hd)
