@@ -64,8 +64,11 @@ class Peer:
 def loadline(binary, preset, precision, flags, threads, steps):
     command = [binary, "bench", "train", "--preset", preset, "--precision", precision, "--threads", threads, "--steps", steps, "--json", "--quiet"]
     with tempfile.TemporaryDirectory(dir=os.path.dirname(binary)) as tier:
-        command += flags.replace("TIER", tier).split()
-        d = json.loads(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout)
+        command += [f.replace("TIER", tier) for f in flags.split()]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if run.returncode:
+        sys.exit(f"{' '.join(command)} ended with {run.returncode}: {run.stderr}")
+    d = json.loads(run.stdout)
     return TOKENS / d["step_seconds"], d["rss_peak_bytes"]
 
 
@@ -89,6 +92,10 @@ class Peak:
         self.process.stdin.flush()
         self.rates.append(float(self.process.stdout.readline()) * 1e9)
 
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
 
 def mib(n):
     return f"{n / 2**20:,.0f}"
@@ -110,7 +117,7 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
         for p in peers.values():
             p.turn(steps)
         peak.turn()
-    for p in peers.values():
+    for p in (*peers.values(), peak):
         p.close()
     best = max(MODES, key=lambda m: statistics.median(peers[m].rates))
     p = peers[best]
@@ -118,10 +125,11 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
     if precision == "fp32":
         most = [rate / flops(preset) * TOKENS for rate in peak.rates]
         bound = f"{statistics.median(a / b for a, b in zip(most, p.rates)):.2f}"
-    for i in range(len(variants)):
+    for i, flags in enumerate(variants):
+        limit = flags.split("--memory ")[1].split()[0] if "--memory" in flags else "with room"
         ratios = sorted(a / b for a, b in zip(ours[i], p.rates))
         print(
-            f"| {preset} | {precision} | {spread(ours[i])} | {spread(peers['eager'].rates)} | {spread(peers['compile'].rates)} | "
+            f"| {preset} | {precision}, {limit} | {spread(ours[i])} | {spread(peers['eager'].rates)} | {spread(peers['compile'].rates)} | "
             f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {mib(rss[i])} | {mib(p.rss)} ({best}) | **{rss[i] / p.rss:.2f}** | "
             f"{rss[i] / (p.rss - p.about['import_rss_bytes']):.2f} | {bound} |",
             flush=True,

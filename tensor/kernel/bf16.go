@@ -98,8 +98,8 @@ func (s Set) GemmBF16(c Mat, a, b MatBF16, acc bool, ws []float32) {
 }
 
 // GemmBF16Round is GemmBF16 with C in bf16, rounded once as RoundBF16 does: out = from + A·B, where from is as out is,
-// or has no Half and stands for zeros. Both have ColStride 1, and from may be out. c (M,N) is room for sums; its
-// elements are undefined afterwards.
+// or has no Half and stands for zeros; what GemmBF16 says of denormal sums goes for from too. Both have ColStride 1, and
+// from may be out. c (M,N) is room for sums; its elements are undefined afterwards.
 func (s Set) GemmBF16Round(out, from, a, b MatBF16, c Mat, ws []float32) {
 	s.rounded(out, from, a.Cols, c, func(start, end half, acc bool) {
 		s.t.bf16.gemm(c, start, end, a.operand(), b.operand(), acc, ws)
