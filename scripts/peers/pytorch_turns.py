@@ -126,7 +126,7 @@ def compare(binary, peak, threads, turns, steps, preset, precision):
         most = [rate / flops(preset) * TOKENS for rate in peak.rates]
         bound = f"{statistics.median(a / b for a, b in zip(most, p.rates)):.2f}"
     for i, flags in enumerate(variants):
-        limit = flags.split("--memory ")[1].split()[0] if "--memory" in flags else "with room"
+        limit = flags.split("--memory ")[1].split()[0] if "--memory" in flags else "no limit"
         ratios = sorted(a / b for a, b in zip(ours[i], p.rates))
         print(
             f"| {preset} | {precision}, {limit} | {spread(ours[i])} | {spread(peers['eager'].rates)} | {spread(peers['compile'].rates)} | "
