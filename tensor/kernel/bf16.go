@@ -116,7 +116,7 @@ func (s Set) GemmBF16PackedRound(out, from, a MatBF16, b PackedBF16, j0 int, c M
 	})
 }
 
-// rounded has a product over k made into c, and rounds it into out; products by tiles and those with round read from and write out themselves.
+// rounded has a product over k made into c, and rounds it into out; products by tiles and those with roundTile read from and write out themselves.
 func (s Set) rounded(out, from MatBF16, k int, c Mat, product func(start, end half, acc bool)) {
 	acc := from.Half != nil
 	out.accepts(c, "out")
@@ -124,7 +124,7 @@ func (s Set) rounded(out, from MatBF16, k int, c Mat, product func(start, end ha
 		from.accepts(c, "from")
 	}
 	start, end := half{from.Half, from.RowStride}, half{out.Half, out.RowStride}
-	if (s.t.bf16.tiles != nil || s.t.bf16.round != nil) && k > 0 {
+	if (s.t.bf16.tiles != nil || s.t.bf16.roundTile != nil) && k > 0 {
 		product(start, end, false)
 		return
 	}

@@ -14,7 +14,8 @@ var (
 	avx512Wide = product{m: tileM512, n: tileN512, kb: 256, pairs: true, micro: microAVX512,
 		packA: packAWideAVX512, packB: packBPairsAVX512, widen: widenPanelAVX512}
 	avx512BF16 = product{m: tileM512, n: tileN512, kb: 512, pairs: true,
-		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512, round: roundTile512, unround: widenTile512, attention: &tiles{strip: PanelCols, pack: packStripsPairs, block: blockPairs}}
+		micro: microPairsOfAVX512, packA: packAPairsAVX512, packB: packBPairsAVX512, roundTile: roundTile512, widenTile: widenTile512,
+		attention: &tiles{strip: PanelCols, pack: packStripsPairs, block: blockPairs}}
 )
 
 // The micro-kernels by rows of the tile.
@@ -61,7 +62,7 @@ func packStripsPairs(dst []float32, a operand) {
 	packBPairsAVX512(dst, operand{f32: a.f32, half: a.half, rows: a.cols, cols: a.rows, rowStride: a.colStride, colStride: a.rowStride}, roundUp(a.cols, halfK)/2*tileN512)
 }
 
-// blockPairs makes whole panels of C, from of packed strips and nothing else.
+// blockPairs takes packed strips alone, and makes whole panels of C in float32.
 func blockPairs(c Mat, _, _ half, kc int, bp []float32, acc bool, w work) {
 	steps, panel := (kc+1)/2, roundUp(kc, halfK)/2*tileN512
 	for j := 0; j < c.Cols; j += tileN512 {

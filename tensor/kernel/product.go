@@ -29,8 +29,9 @@ type product struct {
 	packA func(dst []float32, a operand, rows int)
 	// packB fills panels of b (kc,N), stride dwords apart; absent columns may hold anything.
 	packB func(dst []float32, b operand, stride int)
-	// round and unround make of a whole tile c bf16 and of bf16 a tile, where C is in bf16; nil: that is made of C as a whole.
-	round, unround func(rows int, c []float32, ldc int, h half)
+	// roundTile writes a tile c of n columns into h as bf16, and widenTile reads it from there: for a C in bf16, tile by tile. Where they are
+	// nil, C is rounded and widened as a whole.
+	roundTile, widenTile func(rows int, c []float32, ldc int, h half)
 	// tiles is instead of micro and packA in a set that has matrix registers, or nil.
 	tiles *tiles
 	// attention is what attention in bf16 multiplies by, or nil: then it widens its operands.
@@ -45,7 +46,7 @@ type lhs struct {
 	byRow bool
 }
 
-// tiles is a block's product where the CPU has registers for matrices, or of attention.
+// tiles is a block's product where the CPU has registers for matrices, and that of attention in bf16.
 type tiles struct {
 	// strip is the rows that a packed strip of 32 or fewer has room for, or 0: as many as it has.
 	strip int
@@ -363,7 +364,7 @@ func (p *product) copies(a operand) bool { return p.near != nil && a.half == nil
 func nearLD(rows int) int { return ((rows+maxM-1)/maxM | 1) * maxM }
 
 // block adds (or stores) the product of one k block: c (M,N), the packed A of M rows, bp panels of kc rows. Only
-// products with tiles or with round take from and out.
+// products with tiles or with roundTile take from and out.
 func (p *product) block(c Mat, from, out half, kc int, bp []float32, acc bool, w work) {
 	if p.tiles != nil {
 		p.tiles.block(c, from, out, kc, bp, acc, w)
@@ -460,12 +461,12 @@ func (p *product) halfTile(steps int, a lhs, b, ct []float32, c Mat, i, rows int
 		t, ld = w.tile, p.n
 	}
 	if from.data != nil {
-		p.unround(rows, t, ld, from)
+		p.widenTile(rows, t, ld, from)
 		acc = true
 	}
 	p.micro(steps, a, b, t, ld, rows, acc, next)
 	if out.data != nil {
-		p.round(rows, t, ld, out)
+		p.roundTile(rows, t, ld, out)
 	}
 }
 
